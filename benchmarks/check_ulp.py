@@ -51,14 +51,14 @@ REFERENCES: dict[str, Callable[[Array], Array]] = {
 
 @dataclass
 class Worst:
-    """The largest error met, and where."""
+    """The largest error of a function so far, and the input at which it was met."""
 
     ulp: float = 0.0
     at: float = 0.0
     wrong_special: float | None = None
 
     def update(self, x: Array, got: Array, exact: Array) -> None:
-        """Take one chunk into account."""
+        """Compare the results of one chunk of inputs."""
         wanted = exact.astype(np.float32)
         finite = np.isfinite(wanted)
         with np.errstate(all="ignore"):
@@ -102,12 +102,16 @@ def without_fma() -> Target:
 
 
 def main() -> int:
-    """Print a line per function; 1 if one is out of bounds."""
+    """Print a line per function; returns 1 if one is out of bounds, else 0."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("functions", nargs="*", default=list(REFERENCES))
+    parser.add_argument("functions", nargs="*", default=list(REFERENCES), help="such as tanh; all by default")
     parser.add_argument("--every", type=int, default=1, metavar="N", help="take every N-th input")
     parser.add_argument("--without-fma", action="store_true", help="compile as if the machine had none")
     options = parser.parse_args()
+    if unknown := [name for name in options.functions if name not in REFERENCES]:
+        parser.error(f"there is no function {unknown[0]!r}: choose from {', '.join(REFERENCES)}")
+    if options.every < 1:
+        parser.error("--every takes a number of 1 or more")
     failed = False
     for name in options.functions:
         worst = measure(name, options.every, without_fma() if options.without_fma else None)

@@ -2,13 +2,14 @@
 
     python benchmarks/derive_polynomials.py          # needs mpmath
 
-The arithmetic has 60 digits. Every fit approximates a smooth remainder such as (exp(r) - 1 - r) / r**2 on a short
-interval; the weight turns the error of the remainder into the relative error of the function. Coefficients are
-printed lowest power first.
+Prints a table of coefficients for each function, lowest power first. The arithmetic has 60 digits. Every fit
+approximates a smooth remainder such as (exp(r) - 1 - r) / r**2 on a short interval; the weight turns the error of the
+remainder into the relative error of the function.
 """
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable
 from typing import Any
 
@@ -145,6 +146,7 @@ def split(value: Any, *bits: int) -> list[float]:
 
 def main() -> None:
     """Print every table."""
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     print("# log(2), float32 and float64:", split(mp.log(2), 12, 24), split(mp.log(2), 33, 53))
     print("# pi / 2, for float32 and float64:", split(mp.pi / 2, 33, 53), split(mp.pi / 2, 33, 33, 53))
     for name, f, weight, low, high, degree in FITS:

@@ -4,13 +4,15 @@
     python benchmarks/kernels.py softmax sum        # workloads whose names contain one of the words
 
 The limits are measured first: the bandwidth of a copy (read and write) and the rate of a large matrix product. Each
-workload is run in turn by all who can, for several rounds; the best times are printed, as milliseconds, as GB/s of the
-bytes that must move or GF/s, and as a share of the limit; then how long the others take relative to ours. Kernels write
-into arrays that exist already, numpy too where it has an `out`.
+workload is run in turn by every library that can, for several rounds. A row has the shortest time of the kernel in
+milliseconds, its rate (GB/s of the bytes that must move, or GF/s), the share of the limit that this is, and how long
+the others take relative to it. Kernels write into arrays that exist already, numpy too where it has an `out`.
 """
 
 from __future__ import annotations
 
+import argparse
+import itertools
 import os
 import sys
 import time
@@ -42,7 +44,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass
 class Workload:
-    """What is computed, by whom, and how much of what it takes."""
+    """A computation, the libraries that do it, and the bytes or flops that it takes."""
 
     name: str
     ours: Callable[[], Any]
@@ -67,12 +69,12 @@ RNG = np.random.default_rng(0)
 
 
 def normal(*shape: int) -> Array:
-    """Random numbers."""
+    """A float32 array of standard normal numbers."""
     return RNG.standard_normal(shape, np.float32)
 
 
 def by_torch(function: Callable[..., Any], *arrays: Array) -> dict[str, Callable[[], Any]]:
-    """The function of torch tensors, if torch is there."""
+    """The function of torch tensors as a peer; no peer if torch is not installed."""
     if TORCH is None:
         return {}
     tensors = [TORCH.from_numpy(a) for a in arrays]
@@ -80,7 +82,7 @@ def by_torch(function: Callable[..., Any], *arrays: Array) -> dict[str, Callable
 
 
 def by_jax(function: Callable[..., Any], *arrays: Array) -> dict[str, Callable[[], Any]]:
-    """The function compiled by jax, if jax is there."""
+    """The function compiled by jax as a peer; no peer if jax is not installed."""
     if JAX is None:
         return {}
     compiled, values = JAX.jit(function), [JAX.numpy.asarray(a) for a in arrays]
@@ -104,7 +106,7 @@ def fused(function: Callable[..., Any], *arrays: Array) -> Callable[[], Any]:
 
 
 def kernel(nest: Any, inputs: list[Array], outputs: list[Array]) -> Callable[[], Any]:
-    """A nest, compiled."""
+    """A call of the compiled nest."""
     compiled: Kernel = compile_nest(nest)
     return lambda: compiled(inputs, outputs)
 
@@ -244,11 +246,14 @@ def groups() -> list[Workload]:
     return found
 
 
+FAMILIES = (softmaxes, reductions, scans, lstm, embeddings, groups, products)
+
+
 # -- measuring ---------------------------------------------------------------------------------------------------
 
 
 def seconds(run: Callable[[], Any]) -> float:
-    """Of one call; short ones are repeated."""
+    """The time of one call in seconds; a short one is repeated until a millisecond has gone by."""
     start = time.perf_counter()
     run()
     once = time.perf_counter() - start
@@ -269,7 +274,7 @@ def limits() -> tuple[float, float]:
 
 
 def report(workload: Workload, bandwidth: float, rate: float) -> None:
-    """Run all who can in turn, and print a row."""
+    """Run the kernel and its peers in turn, and print a row."""
     runs = {"ours": workload.ours, **workload.peers}
     times: dict[str, list[float]] = {name: [] for name in runs}
     for round in range(ROUNDS):
@@ -288,16 +293,20 @@ def report(workload: Workload, bandwidth: float, rate: float) -> None:
 
 def main() -> None:
     """Print one table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("words", nargs="*", help="parts of the names of workloads; all by default")
+    words = parser.parse_args().words
     if any(name not in os.environ for name in ONE_THREAD):
         os.execve(sys.executable, [sys.executable, *sys.argv], {**ONE_THREAD, **os.environ})
-    words = sys.argv[1:]
+    chosen = (each for make in FAMILIES for each in make() if not words or any(word in each.name for word in words))
+    first = next(chosen, None)
+    if first is None:
+        parser.error(f"no workload has a name that contains {' or '.join(words)}")
     bandwidth, rate = limits()
     print(f"copy: {bandwidth:.1f} GB/s; product: {rate:.0f} GF/s; one thread\n")
     print("| workload | ms | rate | of limit | numpy | torch | jax |\n|---|---|---|---|---|---|---|")
-    for family in (softmaxes, reductions, scans, lstm, embeddings, groups, products):
-        for workload in family():
-            if not words or any(word in workload.name for word in words):
-                report(workload, bandwidth, rate)
+    for workload in itertools.chain([first], chosen):
+        report(workload, bandwidth, rate)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
-"""Who is measured: one adapter per library, each from a workload and arrays to a callable without arguments.
+"""Peers: one adapter per library, which makes a callable without arguments of a workload and its arrays.
 
-A peer that is not installed, or cannot do a workload, says so with an exception; it then has no column entry.
+An adapter raises ImportError if its library is not installed, and `CannotDo` if it cannot express the workload; the
+peer is then left out of the row.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def peer(name: str) -> Any:
 
 
 def with_gradients(work: Workload, t: Any, grad: Callable[..., Any]) -> Callable[..., Any]:
-    """The whole program of a workload: the function, its gradients, or a step of descent."""
+    """The whole program of a workload: the function, its gradients, or a step of gradient descent."""
     if not work.gradients:
         return lambda *tensors: work.function(t, *tensors)
 
@@ -57,7 +58,7 @@ def with_gradients(work: Workload, t: Any, grad: Callable[..., Any]) -> Callable
 
 
 def _plain(tensor: Any) -> Any:
-    """Without its history: the step itself is not differentiated."""
+    """The tensor without its history: the step itself is not differentiated."""
     return tensor.detach() if hasattr(tensor, "detach") else tensor
 
 

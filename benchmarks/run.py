@@ -5,13 +5,13 @@
     python -m benchmarks.run --first                      # time from the first call to its result instead
     python -m benchmarks.run --memory                     # peak memory of later calls instead
     python -m benchmarks.run --memory --first             # peak memory of the first call
-    python -m benchmarks.run --threads 1 --cpu            # CPU time: what a busy machine can still tell
+    python -m benchmarks.run --threads 1 --cpu            # CPU time instead, for a busy machine
     python -m benchmarks.run --markdown                   # as the tables of README.md
     python -m benchmarks.run --json results.json
 
 Peers live in whatever environment runs this: `pip install torch jax onnxruntime numba numexpr` beside jit, best in an
-environment of its own. A peer that is missing has no column. Ratios are what counts: the peers take turns, so that a
-busy machine slows all of them alike. A peer that takes many times as long as the fastest one is not asked often.
+environment of its own. A peer that is not installed is left out. The ratios are what counts: the peers take turns, so
+a busy machine slows all of them alike. A peer that takes many times as long as the fastest one is measured less often.
 """
 
 from __future__ import annotations
@@ -69,24 +69,35 @@ def main() -> int:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", action="append", help="a workload (repeatable)")
-    parser.add_argument("--peer", action="append", help="a peer (repeatable); jit is always there")
+    parser.add_argument("--only", action="append", metavar="WORKLOAD", help="measure this workload (repeatable)")
+    parser.add_argument("--peer", action="append", help="compare with this peer (repeatable); all by default")
     parser.add_argument(
-        "--threads", type=int, action="append", help="how many threads (repeatable); 2 and 1 by default"
+        "--threads", type=int, action="append", help="the number of threads (repeatable); 2 and 1 by default"
     )
-    parser.add_argument("--first", action="store_true", help="the time from the first call to its result")
+    parser.add_argument("--first", action="store_true", help="measure the first call, from its start to its result")
     parser.add_argument(
-        "--memory", action="store_true", help="how far the resident set grows above the inputs, at the peak of a call"
+        "--memory", action="store_true", help="measure how far the resident set grows above the inputs during a call"
     )
-    parser.add_argument("--cpu", action="store_true", help="CPU time of the process instead of time; for one thread")
-    parser.add_argument("--markdown", action="store_true", help="print tables of ratios")
+    parser.add_argument("--cpu", action="store_true", help="measure CPU time, not time on the clock; one thread only")
+    parser.add_argument("--markdown", action="store_true", help="print the tables of benchmarks/README.md")
     parser.add_argument("--json", help="also write the figures to this file")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     options = parser.parse_args()
     options.threads = options.threads or ([1] if options.cpu else [2, 1])
     if options.cpu and options.threads != [1]:
         parser.error("CPU time says nothing about several threads: add --threads 1")
+    if not options.child:
+        _check_names(parser, options)
     return options
+
+
+def _check_names(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """End the program with a sentence if there is no workload or peer of a name."""
+    from benchmarks.peers import PEERS
+
+    for what, given, known in (("workload", options.only, _workloads()), ("peer", options.peer, list(PEERS))):
+        if unknown := [name for name in given or () if name not in known]:
+            parser.error(f"there is no {what} {unknown[0]!r}: choose from {', '.join(known)}")
 
 
 def _workloads() -> list[str]:

@@ -10,8 +10,8 @@ several with a full cache, in turns:
     compiling    the second call less a later one: what a cache can save
     start        from the start of the process to the end of the second call: Python, numpy, jit, inputs, recording, all
 
-Both in milliseconds of processor time, which other work on the machine disturbs least; the ratios of wall times stand
-beside them.
+Both are in milliseconds of processor time, which other work on the machine disturbs least; the ratios of wall times
+stand beside them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LATER = 3
 
 
 class Times(NamedTuple):
-    """Of one process, in seconds: processor time, then wall time."""
+    """The times of one process in seconds, each as (processor time, wall time)."""
 
     compiling: tuple[float, float]
     start: tuple[float, float]
@@ -43,8 +43,8 @@ class Times(NamedTuple):
 def main() -> int:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", action="append", help="a workload (repeatable)")
-    parser.add_argument("--processes", type=int, default=PROCESSES, help=f"how many of each kind ({PROCESSES})")
+    parser.add_argument("--only", action="append", metavar="WORKLOAD", help="measure this workload (repeatable)")
+    parser.add_argument("--processes", type=int, default=PROCESSES, help="how many with each cache [%(default)s]")
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
@@ -52,6 +52,8 @@ def main() -> int:
         return 0
     from benchmarks.workloads import WORKLOADS
 
+    if unknown := [name for name in options.only or () if name not in WORKLOADS]:
+        parser.error(f"there is no workload {unknown[0]!r}: choose from {', '.join(WORKLOADS)}")
     print(f"{'':14} {'compiling':>30} {'start':>34}")
     print(f"{'workload':14} {'empty':>8} {'full':>7} {'faster':>7} {'(wall)':>6} {'empty':>9} {'full':>7}"
           f" {'faster':>9} {'(wall)':>6}")  # fmt: skip

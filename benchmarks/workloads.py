@@ -1,4 +1,4 @@
-"""What is measured: each workload once, in the spelling that torch and jit share, with its inputs and the work it does.
+"""Workloads: each is written once, in the spelling that torch and jit share, with its inputs and the work it takes.
 
 `t` is the library's namespace (torch, jit, or the few names of it that `peers` provides over jax.numpy and numpy).
 """
@@ -23,11 +23,11 @@ class Workload:
     """`function(t, *tensors)` -> a tensor or a tuple of tensors."""
     inputs: Callable[[np.random.Generator], Arrays]
     bytes: int = 0
-    """What must move to and from memory at least; 0 if memory is not what limits it."""
+    """The bytes that must at least move to and from memory; 0 if memory is not what limits it."""
     writes: bool = True
-    """Whether as much is written as read, or next to nothing."""
+    """Whether about as much is written as read; False if next to nothing is written."""
     flops: int = 0
-    """Of matrix products alone; 0 if they are not what limits it."""
+    """The flops of its matrix products; 0 if they are not what limits it."""
     gradients: tuple[int, ...] = ()
     """The results are the gradients of `function`, a scalar, with respect to these inputs."""
     learning_rate: float | None = None
@@ -35,9 +35,9 @@ class Workload:
     numba: Callable[..., Any] | None = None
     """A loop over flat arrays: `numba(out, *arrays)`."""
     numexpr: str | None = None
-    """The same as an expression in a, b, c, the arrays."""
+    """The same as an expression; a, b, c are the arrays."""
     library: dict[str, Callable[..., Any]] = field(default_factory=dict)
-    """Ready-made implementations by peer (torch's LSTM): `make(namespace, *tensors)`, as in `peers`."""
+    """Ready-made implementations, by the peer's name: `make(torch, *tensors)` gives a callable, as in `peers`."""
 
 
 WORKLOADS: dict[str, Workload] = {}
@@ -131,13 +131,13 @@ def ew1000(t: Any, x: Any) -> Any:
 
 @workload(normal((4096, 1024)), bytes=of_bytes(2 * 4096 * 1024))
 def softmax_last(t: Any, x: Any) -> Any:
-    """Rows in a row."""
+    """A softmax over the last dim: each row lies in one piece."""
     return t.softmax(x, -1)
 
 
 @workload(normal((64, 512, 128)), bytes=of_bytes(2 * 64 * 512 * 128))
 def softmax_mid(t: Any, x: Any) -> Any:
-    """Over a dim that is not the innermost."""
+    """A softmax over a dim that is not the innermost."""
     return t.softmax(x, 1)
 
 
@@ -161,19 +161,19 @@ MATRIX = normal((4096, 4096))
 
 @workload(MATRIX, bytes=of_bytes(4096 * 4096), writes=False)
 def sum0(t: Any, x: Any) -> Any:
-    """Columns."""
+    """The sums of columns."""
     return t.sum(x, 0)
 
 
 @workload(MATRIX, bytes=of_bytes(4096 * 4096), writes=False)
 def sum1(t: Any, x: Any) -> Any:
-    """Rows."""
+    """The sums of rows."""
     return t.sum(x, 1)
 
 
 @workload(MATRIX, bytes=of_bytes(4096 * 4096), writes=False)
 def sumall(t: Any, x: Any) -> Any:
-    """Everything."""
+    """The sum of everything."""
     return t.sum(x)
 
 
@@ -185,7 +185,7 @@ def var1(t: Any, x: Any) -> Any:
 
 @workload(MATRIX, bytes=of_bytes(4096 * 4096), writes=False)
 def argmax1(t: Any, x: Any) -> Any:
-    """Where in each row the maximum is."""
+    """The position of each row's maximum."""
     return t.argmax(x, 1)
 
 
@@ -252,7 +252,7 @@ def lstm_100_bwd(t: Any, x: Any, w: Any, u: Any, b: Any) -> Any:
 
 
 def mlp(t: Any, x: Any, w1: Any, b1: Any, w2: Any, b2: Any, w3: Any, b3: Any) -> Any:
-    """784-512-512-10."""
+    """A network of linear layers: 784-512-512-10."""
     x = t.relu(x @ w1.T + b1)
     x = t.relu(x @ w2.T + b2)
     return x @ w3.T + b3
@@ -280,7 +280,7 @@ def matmul(t: Any, a: Any, b: Any) -> Any:
 
 @workload(normal((256, 64, 64), (256, 64, 64)), flops=2 * 256 * 64**3)
 def bmm(t: Any, a: Any, b: Any) -> Any:
-    """Many small ones."""
+    """Many small matrix products."""
     return t.matmul(a, b)
 
 

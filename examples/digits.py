@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,7 @@ class Net(nn.Module):
 
 
 def load_digits() -> tuple[jit.Tensor, jit.Tensor, jit.Tensor, jit.Tensor]:
-    """(images to learn from, their digits, images to be tested with, their digits); every fourth is for testing."""
+    """(images to learn from, their digits, images to test with, their digits); every fourth image is for testing."""
     from sklearn.datasets import load_digits as bundled_digits
 
     digits = bundled_digits()
@@ -111,7 +112,7 @@ def model() -> Net:
 
 
 def example_inputs() -> tuple[jit.Tensor]:
-    """What `model` may be called with, for tracing."""
+    """Arguments for `model`, to trace it with."""
     return (load_digits()[2][:8],)
 
 
@@ -145,17 +146,21 @@ def main() -> None:
     right = accuracy(from_onnx, test_digits)
     print(f"onnxruntime: accuracy {right:.2%}, logits differ by {difference:.1e} of the largest")
     if right < 0.97 or right != accuracy(logits, test_digits):
-        sys.exit("the network reads fewer than 97 % of the digits, or other ones in onnxruntime")
+        sys.exit("the network reads fewer than 97 % of the digits, so train it longer; or onnxruntime reads other ones")
     if difference > 1e-5:
         sys.exit("onnxruntime disagrees with the network")
 
 
 def arguments() -> argparse.Namespace:
-    """What the command line says."""
+    """The options of the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("-o", "--output", default="digits.onnx", help="where the ONNX model goes [%(default)s]")
     parser.add_argument("--epochs", type=int, default=8, help="how often each image is learned [%(default)s]")
-    return parser.parse_args()
+    options = parser.parse_args()
+    folder = Path(options.output).resolve().parent
+    if not folder.is_dir():
+        parser.error(f"there is no folder {str(folder)!r} for the model; make it first, or choose another -o")
+    return options
 
 
 def run_onnx(path: str, images: Any) -> Any:

@@ -24,11 +24,11 @@ from jit import nn
 from jit.nn import functional as F
 
 LATENT = 16
-"""How many random numbers an image is made from."""
+"""The number of random numbers from which an image is made."""
 PENALTY = 10.0
-"""How much the length of the critic's gradients counts."""
+"""The weight of the penalty in the critic's loss."""
 CRITIC_STEPS = 3
-"""How often the critic learns for each time the generator does."""
+"""The number of steps that the critic learns for each step of the generator."""
 
 # -- the networks ----------------------------------------------------------------------------------------------------
 
@@ -72,7 +72,7 @@ class Critic(nn.Module):
 
 
 def gradient_penalty(critic: Any, real: Any, fake: Any, mix: Any) -> Any:
-    """How far the critic's gradients are from length one, between real and drawn images.
+    """The mean square of how far the critic's gradients are from length one, between real and drawn images.
 
     Args: real, fake `[N, 1, 8, 8]`; mix `[N, 1, 1, 1]` between 0 and 1. Returns: a number.
     """
@@ -83,7 +83,7 @@ def gradient_penalty(critic: Any, real: Any, fake: Any, mix: Any) -> Any:
 
 
 def critic_loss(critic: Any, real: Any, fake: Any, mix: Any) -> tuple[Any, Any]:
-    """(what the critic makes small, its estimate of the distance between real and drawn images)."""
+    """(the loss that the critic minimises, its estimate of the distance between real and drawn images)."""
     distance = critic(real).mean() - critic(fake).mean()
     return PENALTY * gradient_penalty(critic, real, fake, mix) - distance, distance
 

@@ -49,7 +49,7 @@ with collector_resting():  # what importing makes stays: to search it for garbag
     from .library import spellings  # complete Tensor
     from . import autograd, backends, nn, optim
     from .autograd import checkpoint, checkpoint_sequential, grad
-    from .tracing.function import trace
+    from .tracing.decorator import trace
     from . import inspection as inspection  # completes traced functions
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""What every test gets: a seed of its own, graphs verified after every pass, a skip where its hardware is absent."""
+"""Settings of every test: a seed of its own, graphs verified after every pass, a skip where its hardware is absent."""
 
 import atexit
 import ctypes
@@ -44,13 +44,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture
 def seed(request: pytest.FixtureRequest) -> int:
-    """A number that depends on the test's name alone: it draws the same inputs alone or in a suite."""
+    """A number that depends on the test's name alone, so that a test draws the same inputs alone and in a suite."""
     return zlib.crc32(request.node.nodeid.encode())
 
 
 @pytest.fixture(autouse=True)
 def seed_generators(seed: int) -> None:
-    """Every generator that a test could draw from without saying so starts from the test's seed."""
+    """Let every generator that a test may draw from, besides the fixture `rng`, start from the test's seed."""
     random.seed(seed)
     np.random.seed(seed)
     manual_seed = getattr(sys.modules.get("jit"), "manual_seed", None)  # tests of jit.ir alone need not load all of jit

@@ -153,16 +153,16 @@ class _Chooser:
         return options[int(self.rng.integers(len(options)))]
 
     def value(self) -> Any:
-        """Mostly a recent one, so that graphs are deep."""
+        """A value of the program, mostly a recent one, so that graphs are deep."""
         return self.values[self.rng.integers(max(len(self.values) - 6, 0), len(self.values))]
 
     def partner(self, x: Any) -> Any:
-        """Another value that fits it."""
+        """A value whose sizes broadcast with those of `x`."""
         order = self.rng.permutation(len(self.values))
         return next((y for y in (self.values[i] for i in order) if _fits(x, y)), x)
 
     def grow(self) -> None:
-        """One more value, unless it would be too large."""
+        """Add one more value to the program, unless it is too large."""
         x, kind = self.value(), self.rng.random()
         if kind < 0.33:
             new = self.pick(FLOATS if x.is_floating_point() else TRUTHS if x.dtype is jit.bool else INTEGERS)(x)
@@ -212,7 +212,7 @@ class _Chooser:
         return x.reshape(-1, shape(x)[-1]) @ x.reshape(-1)[: shape(x)[-1]]
 
     def lookup(self, x: Any) -> Any:
-        """Rows of x at places that another value says."""
+        """Rows of `x`; another value says which."""
         if x.ndim < 2 or 0 in shape(x):
             return x * 2
         whole = [v for v in self.values if v.dtype in (jit.int64, jit.int32) and 0 < size(v) < 60]
@@ -286,7 +286,7 @@ class Exact:
         self.graph, self.arrays = graph, arrays
 
     def run(self, rng: Mover | None = None) -> list[Array]:
-        """The results; with a generator, of values that are all moved a little."""
+        """The results; with a generator, every value on the way is moved a little."""
         known = {v: self._moved(wide(a), v, rng) for v, a in zip(self.graph.inputs, self.arrays, strict=True)}
         for node in self.graph.nodes:
             known.update(self._node(node, known, rng))
@@ -325,7 +325,7 @@ class Exact:
         return [_substituted(v, known) for v in _cast(op, values, known)]
 
     def _moved(self, array: Any, value: Value, rng: Mover | None) -> Any:
-        """As the dtype of the value says: rounded if it has 16 bits, overflown if it is too large, and moved."""
+        """The array as the value's dtype would hold it: rounded to 16 bits, or infinite if too large; and moved."""
         type_ = value.type
         assert isinstance(type_, TensorType) and type_.dtype is not None
         dtype, array = type_.dtype, np.asarray(array)
@@ -359,11 +359,12 @@ def shaken(node: Node, op: Op, given: Sequence[Any], rng: Mover) -> Any:
 
 LOGS_OF_SUMS = {"log_softmax", "logsumexp", "_log_softmax_backward_data"}
 SUMS_OF_LOGS = 2.0
-"""Their results may be small differences of numbers of about this size."""
+"""The results of `LOGS_OF_SUMS` may be small differences of numbers of about this size."""
 
 
 def _coarsest(node: Any) -> float:
-    """The larger eps of the dtypes that a reduction reads and writes; it may compute in either."""
+    """The larger eps of the dtypes that a reduction reads and writes (it may compute in either), or a pointwise node
+    writes."""
     values = [v for v in (*node.inputs, *node.outputs) if getattr(v.type, "dtype", None) is not None]
     pointwise = (op := find(node.kind)) is not None and op.kind == "pointwise"
     floats = [v for v in (node.outputs if pointwise else values) if v.type.dtype.is_floating_point]
@@ -437,7 +438,7 @@ def exact_values(graph: Graph) -> set[Value]:
 
 
 class Bounds:
-    """What a result should be, and how far it may be from that."""
+    """The exact result, and how far a result may be from it."""
 
     def __init__(self, samples: Sequence[Array], dtype: Any) -> None:
         self.exact, self.floating = samples[0], samples[0].dtype.kind not in "iub"
@@ -452,7 +453,7 @@ class Bounds:
         alike = [(np.isfinite(s) & np.isfinite(self.exact)) | (s == self.exact) | both_nan(s, self.exact)
                  for s in samples]  # fmt: skip
         self.open = ~np.all(alike, axis=0)
-        """Where anything goes."""
+        """The elements that are not judged."""
         import ml_dtypes
 
         info = ml_dtypes.finfo(dtype)
@@ -461,7 +462,7 @@ class Bounds:
         self.width = np.where(np.isfinite(spread), SLACK * spread, 0) + np.where(np.isfinite(slack), slack, 0)
 
     def wrong(self, a: Array, b: Array) -> Array:
-        """Where two results differ by more than they may."""
+        """The elements in which two results differ by more than they may."""
         with np.errstate(all="ignore"):
             if not self.floating:
                 return (a != b) & ~self.open
@@ -499,7 +500,7 @@ class Verdict:
         return graph
 
     def complaints(self) -> Iterator[str]:
-        """What is wrong, in words."""
+        """The disagreements, in words."""
         exact = Exact(self.graph, self.arrays)
         samples = exact.samples()
         sure = exact_values(self.graph)
@@ -539,10 +540,10 @@ def _sentence(number: int, name: str, other: str, a: Array, b: Array, wrong: Arr
 
 
 def main() -> int:
-    """Judge graphs; 1 if one is wrong."""
+    """Judge graphs; returns 1 if one is wrong, else 0."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("start", type=int)
-    parser.add_argument("stop", type=int)
+    parser.add_argument("start", type=int, help="the number of the first graph")
+    parser.add_argument("stop", type=int, help="the number after that of the last one")
     parser.add_argument("-v", "--verbose", action="store_true", help="print the graphs")
     options = parser.parse_args()
     failures = 0

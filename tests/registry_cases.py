@@ -113,12 +113,12 @@ def tensors_in(values: Any) -> Iterator[jit.Tensor]:
 
 
 def floats(op: Op, args: Sequence[Any], kwargs: dict[str, Any]) -> list[jit.Tensor]:
-    """The floating arguments, but for those of which the declaration says why they have no derivative."""
+    """The floating-point tensors among the arguments, without those that have no derivative by declaration."""
     return [t for t in differentiable(op, args, kwargs) if t.is_floating_point()]
 
 
 def differentiable(op: Op, args: Sequence[Any], kwargs: dict[str, Any]) -> list[jit.Tensor]:
-    """Those of floating and of complex numbers."""
+    """The floating-point and complex tensors among the arguments, without those that have no derivative."""
     names = [a.name for a in op.arguments if not a.kwarg_only]
     given = {**dict(zip(names, args, strict=False)), **kwargs}
     wanted = [value for name, value in given.items() if f"grad.{name}" not in op.missing]

@@ -9,11 +9,11 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 
 STEPS = 2.0
-"""By how many eps a result is moved at most: a function that is right to 2 ulp is within 2 eps of the true value."""
+"""The most eps by which a result is moved: a function that is right to 2 ulp is within 2 eps of the true value."""
 
 
 class ToNearest:
-    """Stands for a generator where results are rounded to nearest: so numbers that fall together in fact do."""
+    """In place of a generator: results are rounded to float32, so that numbers which are equal there are equal."""
 
 
 Mover = np.random.Generator | ToNearest
@@ -29,7 +29,7 @@ def nudged(array: Any, rng: Mover, eps: float) -> Any:
 
 
 class Shaky(np.ndarray):
-    """A float64 array every ufunc of which is nudged, so that the rounding of each operation in a formula shows."""
+    """A float64 array; each result of a ufunc on it is nudged, so that the rounding of each operation shows."""
 
     rng: Mover
     eps: float
@@ -64,4 +64,4 @@ class Shaky(np.ndarray):
 
 _MOVING = {np.negative, np.absolute, np.fabs, np.maximum, np.minimum, np.fmax, np.fmin, np.copysign, np.positive,
            np.sign, np.floor, np.ceil, np.trunc, np.rint}  # fmt: skip
-"""What does not round."""
+"""Functions that do not round."""

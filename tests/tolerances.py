@@ -42,7 +42,7 @@ def tolerance_of(dtype: Any) -> Tolerance:
 
 
 def widened(array: np.ndarray) -> np.ndarray:
-    """The same numbers in a type in which differences of them are exact enough to judge."""
+    """The same numbers in float64 or complex128, in which differences are exact enough to judge."""
     return array.astype(np.complex128 if np.iscomplexobj(array) else np.float64)
 
 

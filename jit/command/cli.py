@@ -6,11 +6,10 @@ on stderr, never a traceback of ours.
 
 from __future__ import annotations
 
+import io
 import json
-import os
 import sys
 import sysconfig
-import tempfile
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -21,6 +20,7 @@ import click
 import jit
 from jit.eager.context import PACKAGE
 from jit.ir.errors import Error, UsageError
+from jit.ir.files import write_atomically
 
 DONE, FAILED, WRONG_CALL = 0, 1, 2
 
@@ -77,27 +77,12 @@ def export_command(
         verify=verify, external_data=external_data,
     )  # fmt: skip
     if report is not None:
-        _write(Path(report), made.to_json() if report.endswith(".json") else str(made))
+        write_atomically(report, (made.to_json() if report.endswith(".json") else str(made)) + "\n")
     click.echo(made.to_json() if as_json else str(made))
 
 
 def _names(text: str | None) -> list[str] | None:
     return None if text is None else [name.strip() for name in text.split(",")]
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a text file whole or not at all."""
-    try:
-        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(descriptor, "w") as file:
-                file.write(text + "\n")
-            os.replace(temporary, path)
-        except BaseException:
-            os.unlink(temporary)
-            raise
-    except OSError as error:
-        raise Error(f"cannot write {path}: {error.strerror}") from error
 
 
 @cli.command("inspect")
@@ -161,19 +146,16 @@ def run_command(target: str, inputs: Sequence[str], output: str | None) -> None:
     for index, tensor in enumerate(outputs):
         click.echo(f"output {index}: {tensor.dtype.name}{list(tensor.shape)}\n{tensor.detach()}")
     if output is not None:
-        _save_arrays(Path(output), [t._array for t in outputs])
+        write_atomically(output, _archive([t._array for t in outputs]))
 
 
-def _save_arrays(path: Path, arrays: Sequence[Any]) -> None:
+def _archive(arrays: Sequence[Any]) -> bytes:
+    """The contents of a .npz file with `output_0`, `output_1`, ..."""
     import numpy as np
 
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.npz")
-    try:
-        np.savez(temporary, **{f"output_{i}": a for i, a in enumerate(arrays)})
-        os.replace(temporary, path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise Error(f"cannot write {path}: {error.strerror}") from error
+    buffer = io.BytesIO()
+    np.savez(buffer, **{f"output_{i}": a for i, a in enumerate(arrays)})
+    return buffer.getvalue()
 
 
 @cli.command("doctor")
@@ -202,7 +184,9 @@ def _user_line(error: Exception) -> str:
     """The user's line where it happened: the innermost frame that is not ours, a library's or the interpreter's."""
     foreign = (PACKAGE, *sysconfig.get_paths().values(), "<")
     frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(foreign)]
-    return f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
+    if not frames or f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" in str(error):  # errors of ours name it
+        return ""
+    return f" ({frames[-1].filename}, line {frames[-1].lineno})"
 
 
 def _run(command: Callable[[], Any]) -> int:

@@ -95,7 +95,8 @@ def _guarded(action: Any, what: str) -> Any:
         frame = traceback.extract_tb(error.__traceback__)[-1]
         line = error.lineno if isinstance(error, SyntaxError) else frame.lineno
         file = error.filename if isinstance(error, SyntaxError) else frame.filename
-        raise UserCodeError(f"{what} raised {type(error).__name__}: {error} ({file}, line {line})") from error
+        said = error.msg if isinstance(error, SyntaxError) else error
+        raise UserCodeError(f"{what} raised {type(error).__name__}: {said} ({file}, line {line})") from error
 
 
 def _made(value: Any, name: str) -> Any:
@@ -116,6 +117,8 @@ def _made(value: Any, name: str) -> Any:
     except (TypeError, ValueError):
         required = []
     if required:
+        if isinstance(value, type) and issubclass(value, Module):
+            raise UsageError(f"{name} is a Module that takes arguments; name a function of no arguments that makes one")
         return value
     made = _guarded(value, f"calling {name}()")
     if not isinstance(made, (Module, TracedFunction)) and not callable(made):

@@ -56,9 +56,13 @@ class RecordingCache:
         self.entries.clear()
         self.sizes.families.clear()
 
+    def is_current(self, call: TracedCall) -> bool:
+        """Whether what is looked at is still what it was when the call was taken apart: no thread has changed it."""
+        return call.world.generation == self._surroundings.generation
+
     def check_generation(self, call: TracedCall) -> None:
         """Outgrown if another thread has changed what is looked at since the call was taken apart."""
-        if call.world.generation != self._surroundings.generation:
+        if not self.is_current(call):
             raise Outgrown
 
     def grow(self, entry: Entry, call: TracedCall, before: World, recording: Recording | None) -> str | None:

@@ -28,19 +28,18 @@ class FirstRuns:
     function: Callable[..., Any]
     forward: Any
     """The traced `forward` of its module, if it belongs to one."""
+    parameters: FunctionParameters
     strict: bool
+    """Whether it is an error where Python decides on a traced value."""
     _asks: bool | None = None
     """Whether the function asks numbers for their exact type, or code that it has called so far does."""
     _suspicions: Suspicions = field(default_factory=Suspicions)
 
-    def run(
-        self, call: TracedCall, parameters: FunctionParameters, where: Callable[[], str], open_sizes: bool
-    ) -> RecordedRun:
+    def run(self, call: TracedCall, where: Callable[[], str], open_sizes: bool) -> RecordedRun:
         """Run the function under a recorder, as eager mode would have it.
 
         Args:
             call: Its world becomes that of the run.
-            parameters: Those of the function.
             where: Says where the function is defined, for errors.
             open_sizes: Whether sizes that depend on elements may be left open.
         """
@@ -52,17 +51,17 @@ class FirstRuns:
             call.world = world = GrowingWorld(before)
             trace = Trace(world.locate, strict=self.strict, open_sizes=open_sizes, plain_numbers=plain)
             run = RecordedRun(Draft(trace, call, where), world, Notes(trace), plain)
-            self._run(run, call, parameters)
+            self._run(run, call)
             return run
 
         run, self._asks = self._suspicions.settled(once, self._asks)
         return run
 
-    def _run(self, run: RecordedRun, call: TracedCall, parameters: FunctionParameters) -> None:
+    def _run(self, run: RecordedRun, call: TracedCall) -> None:
         world, draft = run.world, run.draft
         world.watch_random()
         with run.noted(), context.tracing(draft.trace), replaced(world.numbers, draft.numbers), draft.moved_on_error():
-            run.result = self._watched(run, *parameters.arguments(call.names, draft.values))
+            run.result = self._watched(run, *self.parameters.arguments(call.names, draft.values))
 
     def _watched(self, run: RecordedRun, args: Any, kwargs: dict[str, Any]) -> Any:
         """Run the function, and look at what its code can read before that runs."""

@@ -24,6 +24,15 @@ class FunctionParameters:
         self._marks = marks
 
     @classmethod
+    def of(cls, function: Callable[..., Any], owner: Any = None) -> FunctionParameters:
+        """The parameters of a function, or of the `forward` of the module that is called."""
+
+        def described() -> Any:
+            return function if owner is None else getattr(owner, "forward", owner)
+
+        return cls(described, marks_of(described()))
+
+    @classmethod
     def fixed(cls, signature: inspect.Signature | None) -> FunctionParameters:
         """Parameters that a file tells of."""
         made = cls(lambda: None, None)

@@ -1,4 +1,4 @@
-"""Says at the end how many cases there were."""
+"""Prints at the end how many cases there were."""
 
 import pytest
 

@@ -7,7 +7,9 @@ from tests.adversarial import trial
 
 
 def main() -> int:
-    """0 if the traced function equals the eager one or raises what is documented; 1 with the difference if not."""
+    """Run the case; returns 0 if the traced function equals the eager one or raises what is documented, else 1."""
+    if len(sys.argv) != 3:
+        sys.exit("usage: python -m tests.adversarial.run_case MODULE CASE")
     module, name = sys.argv[1:]
     importlib.import_module(f"tests.adversarial.{module}")
     try:

@@ -1,4 +1,4 @@
-"""What an adversarial case is run in: once eagerly, then traced, and everything that can be seen is compared."""
+"""Trials of adversarial cases: a case runs in eager mode, then traced, and everything that can be seen is compared."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.tolerances import assert_close
 
 Log = list[tuple[str, Any]]
 CASES: dict[str, Case] = {}
-"""By name; filled by `@case`."""
+"""The cases by name; `@case` fills it."""
 
 
 class Case:
@@ -67,7 +67,7 @@ class Trial:
         self.functions: list[Any] = []
 
     def trace(self, function: Any) -> Any:
-        """The function under test; eagerly, the function itself."""
+        """The function under test; in eager mode, the function itself."""
         made = self.wrap(function)
         self.functions.append(made)
         return made
@@ -116,7 +116,7 @@ class Trial:
 
 
 def differentiate(result: Any) -> None:
-    """backward() of a weighted sum of all outputs that can be differentiated."""
+    """Call backward() on a weighted sum of all outputs that can be differentiated."""
     distinct, weights = _weighted(result)
     if distinct:
         jit.autograd.backward(distinct, weights)
@@ -162,7 +162,7 @@ def _leaf(leaf: Any) -> Any:
 
 
 def run(name: str, module: str) -> str:
-    """Run one case; a sentence about how it went. AssertionError if tracing is silently wrong."""
+    """Run one case; returns a sentence about how it went, and raises AssertionError if tracing is silently wrong."""
     case = CASES[name]
     eager = _trial(case, lambda function: function, "eager")
     outcomes = []

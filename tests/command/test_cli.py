@@ -139,6 +139,7 @@ WRONG = {
     "unsupported": (["export-onnx", "program.py:opaque", "-o", "m.onnx"], 1, "Opaque"),
     "no folder": (["export-onnx", "program.py:Net", "-o", "no/such/folder/m.onnx"], 2, "no/such/folder"),
     "unknown command": (["frobnicate"], 2, "frobnicate"),
+    "layer with arguments": (["inspect", "jit.nn:Linear", "-i", "float32[2]"], 2, "name a function of no arguments"),
 }
 
 
@@ -151,6 +152,11 @@ def test_a_wrong_call_is_one_sentence_and_leaves_no_file(folder, case):
     assert words in done.stderr
     assert "Traceback" not in done.stderr
     assert sorted(p.name for p in folder.iterdir() if p.name != "__pycache__") == before
+
+
+def test_the_line_of_an_error_is_named_once(folder):
+    done = jit_command(folder, "export-onnx", "program.py:branches", "-o", "m.onnx")
+    assert done.stderr.count("program.py") == 1 and "line 20" not in done.stderr
 
 
 def test_all_unsupported_places_are_listed_at_once(folder):

@@ -1,4 +1,4 @@
-"""What every test of a pass does: text in, text out, valid before and after, and honest about having changed it."""
+"""Helpers for tests of passes: a graph comes in and goes out as text, and the pass says truly whether it changed."""
 
 from typing import Any
 

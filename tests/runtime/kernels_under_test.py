@@ -27,7 +27,7 @@ class ScalarTarget(Target):
 
 
 def targets() -> dict[str, Target]:
-    """This machine, and the same one with less than it has."""
+    """This machine, and the same machine with fewer features."""
     host = Target.host()
     found = {"host": host, "scalar": ScalarTarget(host.triple, host.cpu, host.features, host.absent)}
     if host.family.name == "x86":
@@ -49,14 +49,14 @@ def run(body: Callable[..., Any], *inputs: Array, out: Any, target: Target | Non
 
 
 def expect(body: Callable[..., Any], *inputs: Array, target: Target | None = None) -> None:
-    """The compiled body gives the bits that numpy gives."""
+    """Check that the compiled body gives the bits that numpy gives."""
     with np.errstate(all="ignore"):
         wanted = np.broadcast_to(body(numpy_math, *inputs), np.broadcast_shapes(*(a.shape for a in inputs)))
     same_bits(run(body, *inputs, out=from_numpy(wanted.dtype), target=target), wanted, inputs)
 
 
 def same_bits(got: Array, wanted: Array, inputs: tuple[Array, ...] = ()) -> None:
-    """Equal patterns; any NaN is as good as another."""
+    """Check that two arrays have the same bits; any NaN equals any other."""
     assert got.dtype == wanted.dtype and got.shape == wanted.shape
     as_bits = np.dtype(f"u{got.dtype.itemsize}")
     with np.errstate(all="ignore"):

@@ -1,4 +1,4 @@
-"""What a nest can say, in five: softmax, an LSTM cell, an embedding, a running sum, a matrix product."""
+"""Five nests that show what a nest can say: softmax, an LSTM cell, an embedding, a running sum, a matrix product."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def product(a: Array, b: Array, bias: Array | None, out: Array, activation: Call
 
 
 def error_bound(x: Array, dims: tuple[int, ...]) -> Array:
-    """What the sum of float32 terms may be off by: see Note [The tree of a sum]; 2 * (128 + n / 4096) half ulps."""
+    """The largest error of a sum of float32 terms: see Note [The tree of a sum]; 260 + n / 4096 eps of sum |x|."""
     terms = math.prod(x.shape[d] for d in dims)
     wide = np.abs(x.astype(np.float64)).sum(axis=dims)
     return np.asarray(wide * float(np.finfo(float32.numpy).eps) * min(terms, 260 + terms / 4096))

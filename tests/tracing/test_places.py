@@ -11,7 +11,8 @@ import jit
 from jit.tracing.surroundings.facts import Fact, FactOf
 from jit.tracing.surroundings.kinds.known import KNOWN, kind_of
 from jit.tracing.surroundings.kinds.object_kind import ObjectKind
-from jit.tracing.surroundings.places import Place, Question
+from jit.tracing.surroundings.places import Place
+from jit.tracing.surroundings.questions import Question
 
 TRACING = Path(jit.__file__).parent / "tracing"
 

@@ -235,7 +235,7 @@ def test_a_recording_of_one_size_looks_at_nothing():
     for _ in range(3):
         f(jit.ones(5))
     assert kinds(f._last.plan(f._last.chains[0]).interpreter.graph) == ["aten::neg"]
-    assert f._shortcuts
+    assert f._shortcuts.kept
 
 
 def test_an_error_that_nobody_catches_is_eagers():
@@ -260,7 +260,7 @@ def test_an_error_on_the_short_way():
     traced, x = jit.trace(f), jit.arange(8).float().reshape(4, 2)
     for _ in range(3):
         traced(x, indices(1, 2))
-    assert traced._shortcuts
+    assert traced._shortcuts.kept
     for index in (9, 2, 9, 1):
         assert traced(x, indices(0, index)).tolist() == f(x, indices(0, index)).tolist()
 

@@ -26,7 +26,7 @@ def warmed(function: Any, *args: Any) -> Any:
     traced = jit.trace(function)
     for _ in range(4):
         backward(traced(*args), retain_graph=True)
-    short, _ = traced._shortcuts[0]
+    short, _ = traced._shortcuts.kept[0]
     assert short(*args) is not None
     for tensor in jit.eager.pytree.flatten(args)[0]:
         tensor.grad = None
@@ -35,7 +35,7 @@ def warmed(function: Any, *args: Any) -> Any:
 
 def taken(traced: Any, *args: Any) -> Any:
     """The result of a call that has gone the short way."""
-    result = traced._shortcuts[0][0](*args)
+    result = traced._shortcuts.kept[0][0](*args)
     assert result is not None
     return result
 
@@ -75,7 +75,7 @@ def test_an_argument_with_a_history_of_its_own() -> None:
     f = warmed(lambda h: h.exp() * 2, x * 3)
     result = taken(f, x * 3)
     assert gradients(result, x)[0] == pytest.approx((6 * np.exp(3 * x.detach().numpy())).tolist(), rel=1e-6)
-    assert f._shortcuts[0][0](leaf()) is None  # a leaf is another thing
+    assert f._shortcuts.kept[0][0](leaf()) is None  # a leaf is another thing
     assert f(x.detach()).requires_grad is False
 
 
@@ -139,15 +139,15 @@ def test_a_backward_that_is_recorded_later_makes_another_shortcut() -> None:
     x = leaf()
     f = jit.trace(lambda x: x.exp() * x)
     first = [f(x) for _ in range(4)]
-    (old, _), *_ = f._shortcuts
+    (old, _), *_ = f._shortcuts.kept
     assert old(x) is not None
     expected = gradients(x.exp() * x, x)[0]
     for result in first:
         assert gradients(result, x)[0] == pytest.approx(expected, rel=1e-6)
-    assert old(x) is None and f._shortcuts[0][0] is old
+    assert old(x) is None and f._shortcuts.kept[0][0] is old
     for result in (f(x), taken(f, x)):
         assert gradients(result, x)[0] == pytest.approx(expected, rel=1e-6)
-    assert f.misses == 1 and f._shortcuts[0][0] is not old
+    assert f.misses == 1 and f._shortcuts.kept[0][0] is not old
 
 
 def test_hooks_on_what_is_saved_see_what_eager_mode_saves() -> None:
@@ -170,9 +170,9 @@ def test_a_view_whose_base_gets_a_history() -> None:
     f = jit.trace(lambda x: x * 2)
     for _ in range(4):
         f(view)
-    assert f._shortcuts and f._shortcuts[0][0](view) is not None
+    assert f._shortcuts.kept and f._shortcuts.kept[0][0](view) is not None
     base.mul_(weight)
-    assert f._shortcuts[0][0](view) is None
+    assert f._shortcuts.kept[0][0](view) is None
     assert gradients(f(view), weight) == [[2, 2, 0, 0]]
 
 

@@ -22,7 +22,7 @@ def warmed(function, *args):
     traced = function if hasattr(function, "_shortcuts") else jit.trace(function)
     for _ in range(3):
         traced(*args)
-    assert len(traced._shortcuts) > 0
+    assert len(traced._shortcuts.kept) > 0
     hits = traced.hits
     traced(*args)
     assert traced.hits == hits + 1
@@ -89,7 +89,7 @@ def test_the_latest_shortcuts_are_kept():
     f = jit.trace(lambda x, n: x * n)
     for n in (1, 2, 3, 4, 5, 6, 7, 1, 2, 3, 4, 5, 6, 7, 1, 2, 3, 4, 5, 6, 7):
         assert f(jit.ones(3), n).tolist() == [n] * 3
-    assert (f.hits, f.misses) == (14, 7) and len(f._shortcuts) == 4
+    assert (f.hits, f.misses) == (14, 7) and len(f._shortcuts.kept) == 4
 
 
 def test_references_are_neither_lost_nor_kept():
@@ -283,7 +283,7 @@ def test_what_classes_functions_and_lists_hold(monkeypatch):
         return inner(x * thing.factor + thing.shift) * steps[1] + thing.doubled
 
     f = warmed(function, jit.ones(3))
-    assert f._shortcuts[0][0].__self__[2].kept[0].residue is None  # nothing of this takes Python
+    assert f._shortcuts.kept[0][0].__self__[2].kept[0].residue is None  # nothing of this takes Python
 
     def changes():
         monkeypatch.setattr(Scaled, "factor", 5.0)
@@ -390,7 +390,7 @@ def test_inference_tensors_are_made_where_eager_mode_makes_them():
 
     modes = (jit.no_grad, jit.inference_mode, jit.no_grad, jit.inference_mode)
     assert [made(mode) for mode in modes] == [[False] * 4, [True] * 4] * 2
-    assert f.misses == 1 and len(f._shortcuts) == 2
+    assert f.misses == 1 and len(f._shortcuts.kept) == 2
     g = jit.trace(lambda x: x - 1)
     with jit.inference_mode():
         warmed(g, x)
@@ -414,7 +414,7 @@ def test_a_question_that_many_modules_ask_is_asked_once(monkeypatch):
         rest = made[-1].residue.args
         assert len(rest[0]) == 1 and len(made[-1].sizes) == len({id(place) for place, _ in made[-1].sizes})
         handle = net[3].register_forward_hook(lambda module, args, result: result + 1)
-        assert f._shortcuts[0][0](jit.ones(1, 2)) is None
+        assert f._shortcuts.kept[0][0](jit.ones(1, 2)) is None
         equal(f(jit.ones(1, 2)), net(jit.ones(1, 2)))
         handle.remove()
         handle = everywhere.register_module_forward_hook(lambda module, args, result: result * 2)
@@ -447,7 +447,7 @@ def test_unoptimised_functions_have_none():
     f = jit.trace(lambda x: x + 1, optimize=False)
     for _ in range(4):
         f(jit.ones(3))
-    assert f._shortcuts == () and f.hits == 3
+    assert f._shortcuts.kept == () and f.hits == 3
 
 
 def test_not_for_what_needs_python():
@@ -461,5 +461,5 @@ def test_not_for_what_needs_python():
         f = jit.trace(function)
         for _ in range(4):
             f(jit.ones(3))
-        assert f._shortcuts == ()
+        assert f._shortcuts.kept == ()
     assert state.tolist() == [4, 4, 4]

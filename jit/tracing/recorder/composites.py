@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from jit.eager import context, dispatch
 from jit.eager.generators import Generator
@@ -11,11 +11,9 @@ from jit.eager.tensors import Tensor
 from jit.ir import Node, Op, Value
 
 from .memory import StorageCell
+from .recording_trace import RecordingTrace
 from .records import Composite
 from .tape import nodes_after
-
-if TYPE_CHECKING:
-    from .tracer import Trace
 
 
 class Changes(NamedTuple):
@@ -29,7 +27,7 @@ class Changes(NamedTuple):
     """Generators that they drew from."""
 
 
-def record_composite(trace: Trace, op: Op, values: Sequence[Any]) -> Any:
+def record_composite(trace: RecordingTrace, op: Op, values: Sequence[Any]) -> Any:
     """The DCE trick: the parts are recorded, then the composite's node over them, which takes over the outputs."""
     operands, attributes = op.split([trace.operand(v) for v in values])
     last, roots, states = trace.graph._last, trace.memory.roots(), dict(trace.randomness.states)
@@ -47,7 +45,11 @@ def record_composite(trace: Trace, op: Op, values: Sequence[Any]) -> Any:
 
 
 def _changes(
-    trace: Trace, inside: set[Value], result: Any, roots: dict[StorageCell, Value], states: dict[Generator, Value]
+    trace: RecordingTrace,
+    inside: set[Value],
+    result: Any,
+    roots: dict[StorageCell, Value],
+    states: dict[Generator, Value],
 ) -> Changes:
     """The memory that is one of the values `inside` now; `roots` and `states` are those before the parts ran."""
     outputs = [t for t in dispatch.unpack(result) if isinstance(t, Tensor)]
@@ -58,7 +60,7 @@ def _changes(
     return Changes(fresh, moved, drawn)
 
 
-def _node_over(trace: Trace, op: Op, operands: Any, attributes: dict[str, Any], parts: Sequence[Node]) -> Node:
+def _node_over(trace: RecordingTrace, op: Op, operands: Any, attributes: dict[str, Any], parts: Sequence[Node]) -> Node:
     """The composite's node behind its parts; what they use besides its operands is an attribute of it."""
     node = trace.graph.create(op.name, operands, attributes)
     own = {*node.inputs, *(v for part in parts for v in part.outputs)}
@@ -70,7 +72,7 @@ def _node_over(trace: Trace, op: Op, operands: Any, attributes: dict[str, Any], 
     return node
 
 
-def _hand_over(trace: Trace, composite: Composite, changes: Changes) -> None:
+def _hand_over(trace: RecordingTrace, composite: Composite, changes: Changes) -> None:
     """Let the composite be the maker of what its parts have made."""
     for tensor in changes.fresh:
         binding = trace.memory.binding(tensor)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jit.eager import context
 from jit.eager.namespace import F
@@ -13,13 +13,11 @@ from jit.ir import Op, Value, dtypes
 from jit.ir.errors import EscapedTracerError
 from jit.ir.types import INT, ScalarType
 
+from .recording_trace import RecordingTrace
 from .refusals import at_line
 
-if TYPE_CHECKING:
-    from .tracer import Trace
 
-
-def sizes_of(trace: Trace, tensor: Tensor) -> Any:
+def sizes_of(trace: RecordingTrace, tensor: Tensor) -> Any:
     """Traced integers for the sizes of a tensor that this trace knows; None for others."""
     binding = trace.memory.binding(tensor)
     if binding is None or tensor._array is None:
@@ -28,20 +26,20 @@ def sizes_of(trace: Trace, tensor: Tensor) -> Any:
     return Size(traced_size(trace, value, dim, size) for dim, size in enumerate(tensor._array.shape))
 
 
-def shape_of(trace: Trace, tensor: Tensor) -> Any:
+def shape_of(trace: RecordingTrace, tensor: Tensor) -> Any:
     """The sizes of a tensor as the function gets them: see Note [Exact types]."""
     sizes = sizes_of(trace, tensor)
     return Size(map(trace.scalars.given, sizes)) if trace.scalars.plain and sizes is not None else sizes
 
 
-def traced_size(trace: Trace, value: Value, dim: int, size: int) -> TracedScalar:
+def traced_size(trace: RecordingTrace, value: Value, dim: int, size: int) -> TracedScalar:
     """One size of a value."""
     return TracedScalar(
         trace, size, make=lambda: trace.tape.add("prim::size", (value,), {"dim": dim}, [INT]).output, measured=False
     )
 
 
-def item(trace: Trace, tensor: Tensor) -> Any:
+def item(trace: RecordingTrace, tensor: Tensor) -> Any:
     """The only element of a tensor as a traced number."""
     if tensor._array is None or tensor._array.size != 1:
         return None
@@ -55,7 +53,7 @@ LISTED = 64
 """The most elements that `tolist()` hands to a traced function."""
 
 
-def elements(trace: Trace, tensor: Tensor) -> Any:
+def elements(trace: RecordingTrace, tensor: Tensor) -> Any:
     """The result of `tolist()` as traced numbers: what Python decides on one of them is guarded, as of `item()`."""
     if tensor._array.size > LISTED:
         raise EscapedTracerError(
@@ -72,14 +70,14 @@ def _nested(sizes: Sequence[int], numbers: Iterator[Any]) -> Any:
     return [_nested(sizes[1:], numbers) for _ in range(sizes[0])] if sizes else next(numbers)
 
 
-def scalar_node(trace: Trace, kind: str, operands: Sequence[Any], number: Any) -> TracedScalar:
+def scalar_node(trace: RecordingTrace, kind: str, operands: Sequence[Any], number: Any) -> TracedScalar:
     """A recorded computation on numbers."""
     node = trace.tape.add(kind, [trace.operand(o) for o in operands], {}, [ScalarType(type(number).__name__)])
     measured = any(type(o) is TracedScalar and o._measured for o in operands)
     return TracedScalar(trace, number, node.output, measured=measured)
 
 
-def guard_sizes(trace: Trace, tensors: Sequence[Tensor]) -> None:
+def guard_sizes(trace: RecordingTrace, tensors: Sequence[Tensor]) -> None:
     """Sizes that depend on elements may differ in the next call, and what follows has been recorded for these."""
     if trace.scalars.open_sizes:
         trace.scalars.left_open = True

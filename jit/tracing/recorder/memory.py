@@ -6,9 +6,9 @@ import threading
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from jit.autograd.nodes import SavedTensor
+from jit.autograd.nodes import SavedTensor, next_serial
 from jit.eager.tensors import Storage, Tensor
 from jit.eager.view_paths import ViewStep
 from jit.ir import Value
@@ -17,7 +17,6 @@ from jit.ir.errors import TraceError
 from ..surroundings.properties import contents_of
 from ..surroundings.sharing import extent_of, overlap, place_and_extent, place_of
 from .refusals import at_line
-from .uncounted import UncountedWrites
 
 _BINDING = threading.Lock()
 """Held while a tensor's list of bindings is replaced: several threads may trace functions of the same parameters.
@@ -67,13 +66,26 @@ class Binding:
     counter: Counter
 
 
+class CountedWrite(NamedTuple):
+    """A write to memory that several version counters tell of."""
+
+    cell: StorageCell
+    storage: Storage
+    """The storage whose counter has counted it."""
+    serial: int
+    """A number between those of the autograd nodes that were made before and after it."""
+
+
 class TraceMemory:
     """The cells of one trace, and which tensors are bound to them."""
 
     def __init__(self) -> None:
         self.inputs: list[StorageCell] = []
         """The cells that came from outside."""
-        self.uncounted = UncountedWrites()
+        self.writes: list[CountedWrite] = []
+        """The writes that some counters do not tell of; see Note [Uncounted writes]."""
+        self._has_other_counters = False
+        """Whether there is memory that several version counters tell of."""
         self._counters: weakref.WeakKeyDictionary[Storage, Counter] = weakref.WeakKeyDictionary()
         self._bindings: list[Binding] = []
         self.originals: dict[Value, Any] = {}
@@ -150,7 +162,7 @@ class TraceMemory:
         assert binding is not None
         if tensor._storage not in self._counters:
             self._counters[tensor._storage] = Counter(binding.counter.cells, tensor._storage.version)
-            self.uncounted.possible = True
+            self._has_other_counters = True
         self.bind(tensor, binding.cell, binding.path, binding.value)
 
     def bind_root(self, tensor: Tensor, value: Value, source: Value | None = None, foreign: bool = False) -> Binding:
@@ -194,7 +206,8 @@ class TraceMemory:
     def note_write(self, cell: StorageCell, storage: Storage) -> None:
         """The root of a cell is another one now, by a write that `storage` has counted."""
         cell.epoch += 1
-        self.uncounted.note(cell, storage)
+        if self._has_other_counters:
+            self.writes.append(CountedWrite(cell, storage, next_serial()))
         if cell.source is not None:
             self._dirty[cell] = None
 

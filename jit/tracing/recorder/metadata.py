@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jit.eager import context
 from jit.eager.becoming import become, past_of
@@ -33,11 +33,9 @@ from jit.runtime.arrays.arrays import offset_of, owner_of
 from ..surroundings.surroundings import attributes_of
 from . import measuring
 from .memory import Binding
+from .recording_trace import RecordingTrace
 from .refusals import at_line
 from .views import shown
-
-if TYPE_CHECKING:
-    from .tracer import Trace
 
 Tag = tuple[int, str, Structure, int]
 """An attribute of a result: of which output, its name, its structure, and where its tensors begin among the outputs."""
@@ -73,7 +71,7 @@ FACTS: dict[str, Callable[[Any], Any]] = {
 # -- reading -----------------------------------------------------------------------------------------------------
 
 
-def fact(trace: Trace, tensor: Tensor, name: str) -> Any:
+def fact(trace: RecordingTrace, tensor: Tensor, name: str) -> Any:
     """The fact `name` of this very object; of one from outside it is a fact of the recording from now on."""
     _, owner = _source(trace, tensor, itself=True)
     answer = FACTS[name](tensor if owner is None else owner)
@@ -82,7 +80,7 @@ def fact(trace: Trace, tensor: Tensor, name: str) -> Any:
     return answer
 
 
-def base(trace: Trace, tensor: Tensor) -> Tensor | None:
+def base(trace: RecordingTrace, tensor: Tensor) -> Tensor | None:
     """The tensor that `tensor` is a view of. Of an argument that is a view itself, nobody knows in the next call."""
     _, owner = _source(trace, tensor)
     if tensor._viewed is None and not trace.is_from_outside(tensor):
@@ -93,7 +91,7 @@ def base(trace: Trace, tensor: Tensor) -> Tensor | None:
     return tensor._viewed
 
 
-def strides(trace: Trace, tensor: Tensor, plain: tuple[int, ...], dim: int | None) -> Any:
+def strides(trace: RecordingTrace, tensor: Tensor, plain: tuple[int, ...], dim: int | None) -> Any:
     """The strides of a tensor: traced products of sizes where its rows have no gaps."""
     binding, owner = _source(trace, tensor)
     is_narrow = owner is not None and min(owner._array.shape, default=2) < 2  # the key says nothing of such dims
@@ -117,7 +115,7 @@ def _product(sizes: Sequence[Any]) -> Any:
     return product
 
 
-def note_offset(trace: Trace, tensor: Tensor) -> None:
+def note_offset(trace: RecordingTrace, tensor: Tensor) -> None:
     """Note that somebody has read where a tensor starts in its storage."""
     binding, owner = _source(trace, tensor)
     if owner is not None:
@@ -126,14 +124,14 @@ def note_offset(trace: Trace, tensor: Tensor) -> None:
         _settle_sizes(trace, tensor, binding)
 
 
-def note_layout(trace: Trace, tensor: Tensor) -> None:
+def note_layout(trace: RecordingTrace, tensor: Tensor) -> None:
     """Whether a tensor is contiguous has been read. The key knows of inputs; of what was cut out, sizes decide."""
     binding, _ = _source(trace, tensor)
     if binding is not None and not all(step.op.shows_all for step in binding.path):
         _settle_sizes(trace, tensor, binding)
 
 
-def _settle_sizes(trace: Trace, tensor: Tensor, binding: Binding) -> None:
+def _settle_sizes(trace: RecordingTrace, tensor: Tensor, binding: Binding) -> None:
     """All sizes that made this view are decided upon."""
     trace.scalars.settle(binding.path)
     root = binding.cell.root
@@ -143,7 +141,7 @@ def _settle_sizes(trace: Trace, tensor: Tensor, binding: Binding) -> None:
             measuring.traced_size(trace, value, dim, size)._decide()
 
 
-def _source(trace: Trace, tensor: Tensor, itself: bool = False) -> tuple[Binding | None, Tensor | None]:
+def _source(trace: RecordingTrace, tensor: Tensor, itself: bool = False) -> tuple[Binding | None, Tensor | None]:
     """The binding of a tensor, and the tensor from outside that it is, or is a view of.
 
     With `itself` a view counts as made inside.
@@ -163,7 +161,7 @@ def _source(trace: Trace, tensor: Tensor, itself: bool = False) -> tuple[Binding
     return binding, trace.identities.outer.get(trace.identities.pasts.get(first, first), first)
 
 
-def _note_fact(trace: Trace, tensor: Tensor, name: str, answer: Any) -> Any:
+def _note_fact(trace: RecordingTrace, tensor: Tensor, name: str, answer: Any) -> Any:
     """The recording holds as long as `name` of the input behind a tensor is `answer`."""
     binding = trace.memory.binding(tensor)
     source = None if binding is None else binding.cell.source
@@ -178,7 +176,7 @@ def _note_fact(trace: Trace, tensor: Tensor, name: str, answer: Any) -> Any:
 # -- becoming another view ---------------------------------------------------------------------------------------
 
 
-def note_reshaped(trace: Trace, tensor: Tensor, before: Tensor) -> None:
+def note_reshaped(trace: RecordingTrace, tensor: Tensor, before: Tensor) -> None:
     """`tensor` becomes a view of `before`, which stands for what it was."""
     binding = trace.memory.binding(tensor)
     assert binding is not None
@@ -195,7 +193,7 @@ def note_reshaped(trace: Trace, tensor: Tensor, before: Tensor) -> None:
         )
 
 
-def resize(trace: Trace, tensor: Tensor, sizes: Sequence[Any]) -> None:
+def resize(trace: RecordingTrace, tensor: Tensor, sizes: Sequence[Any]) -> None:
     """`resize_`: other sizes over the same memory, or, where it does not suffice, over a longer copy."""
     trace.meet(tensor)
     wanted, start = tuple(map(int, sizes)), offset_of(tensor._array)
@@ -219,7 +217,7 @@ def resize(trace: Trace, tensor: Tensor, sizes: Sequence[Any]) -> None:
         )
 
 
-def moves(trace: Trace, places: Mapping[Value, int]) -> list[Move]:
+def moves(trace: RecordingTrace, places: Mapping[Value, int]) -> list[Move]:
     """The inputs that become views of themselves, each with its new geometry."""
     found = []
     for tensor in trace.identities.reshaped:
@@ -239,7 +237,7 @@ def move(tensor: Tensor, path: Sequence[ViewStep], requires_grad: bool) -> None:
 # -- attributes of results ---------------------------------------------------------------------------------------
 
 
-def tags_of(trace: Trace, results: Sequence[Any]) -> tuple[list[tuple[int, str, Any]], list[Any]]:
+def tags_of(trace: RecordingTrace, results: Sequence[Any]) -> tuple[list[tuple[int, str, Any]], list[Any]]:
     """Attributes of the tensors among `results` as (number, name, value), and further results: the tensors in these."""
     found, leaves, seen = [], list(results), set()
     for number, tensor in enumerate(leaves):  # grows
@@ -251,7 +249,7 @@ def tags_of(trace: Trace, results: Sequence[Any]) -> tuple[list[tuple[int, str, 
     return found, leaves[len(results) :]
 
 
-def _is_new(trace: Trace, tensor: Tensor) -> bool:
+def _is_new(trace: RecordingTrace, tensor: Tensor) -> bool:
     """Whether the function has made an object, if only as a view."""
     binding = trace.memory.binding(tensor)
     is_outer = tensor in trace.identities.outer or tensor in trace.identities.reshaped

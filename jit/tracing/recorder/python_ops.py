@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from types import CellType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,15 +19,13 @@ from jit.ir.types import Type
 
 from ..recordings.recalling import run_once
 from ..surroundings.properties import type_of
+from .recording_trace import RecordingTrace
 from .records import SLOT, Treatment
 from .refusals import at_line
 from .writes import assign, keep_original
 
-if TYPE_CHECKING:
-    from .tracer import Trace
 
-
-def record_function(trace: Trace, function: Any, args: Sequence[Any]) -> Any:
+def record_function(trace: RecordingTrace, function: Any, args: Sequence[Any]) -> Any:
     """Run an autograd.Function and record it as a PythonOp: opaque, with a Handle if it has a backward to run."""
     hook = pause()  # it may do as it likes: it runs in every call
     try:
@@ -39,7 +37,7 @@ def record_function(trace: Trace, function: Any, args: Sequence[Any]) -> Any:
         resume(hook)
 
 
-def _run_and_record(trace: Trace, function: Any, args: Sequence[Any]) -> Any:
+def _run_and_record(trace: RecordingTrace, function: Any, args: Sequence[Any]) -> Any:
     args = [a._decide() if type(a) is TracedScalar else a for a in args]
     _check_opaque(function, args)
     tensors = [a for a in args if isinstance(a, Tensor) and a.defined]
@@ -72,14 +70,14 @@ def _run_and_record(trace: Trace, function: Any, args: Sequence[Any]) -> Any:
     return result
 
 
-def _note_view(trace: Trace, function: Any, made: Tensor, cell: Any, tensors: Sequence[Tensor]) -> None:
+def _note_view(trace: RecordingTrace, function: Any, made: Tensor, cell: Any, tensors: Sequence[Tensor]) -> None:
     """A Python function may have returned memory of its arguments."""
     bindings = [trace.memory.binding(t) for t in tensors if np.may_share_memory(t._array, made._array)]
     if bindings:
         trace.functions.note_view(function.__name__, cell, [b.cell for b in bindings if b is not None])
 
 
-def _assign_dirty(trace: Trace, tensor: Tensor, value: Value, before: Any) -> None:
+def _assign_dirty(trace: RecordingTrace, tensor: Tensor, value: Value, before: Any) -> None:
     """A PythonOp has written to its argument."""
     after = tensor._array.copy()
     np.copyto(tensor._array, before)
@@ -89,7 +87,7 @@ def _assign_dirty(trace: Trace, tensor: Tensor, value: Value, before: Any) -> No
     assign(trace, tensor, value)
 
 
-def record_native(trace: Trace, op: Any, tensors: Sequence[Tensor], outputs: Sequence[Tensor]) -> None:
+def record_native(trace: RecordingTrace, op: Any, tensors: Sequence[Tensor], outputs: Sequence[Tensor]) -> None:
     """A call of a CppOp, which has just run."""
     operands = [trace.value_of(t) for t in tensors]
     recorded = trace.tape.add(op.schema.qualified, operands, {"function": op}, [type_of(t) for t in outputs])
@@ -97,10 +95,12 @@ def record_native(trace: Trace, op: Any, tensors: Sequence[Tensor], outputs: Seq
         trace.memory.bind_root(tensor, value)
 
 
-def record_eval(trace: Trace, node: Any, gradients: Sequence[Any], run: Callable[[], Sequence[Any]]) -> Sequence[Any]:
+def record_eval(
+    trace: RecordingTrace, node: Any, gradients: Sequence[Any], run: Callable[[], Sequence[Any]]
+) -> Sequence[Any]:
     """Run the backward of a PythonOp and record it as an Eval of its Handle."""
     operands = [None if g is None else trace.value_of(g) for g in gradients]
-    trace.memory.uncounted.refuse_over(trace, node)
+    trace.uncounted.refuse_over(node)
     hook = pause()  # as in `record_function`
     try:
         with context.tracing(None):

@@ -1,109 +1,31 @@
-"""Errors that a function catches: that an operator raised is a decision, which a recording takes again in every call.
+"""Errors of operators: that one has raised is a decision, which a recording takes again in every call.
 
 Note [Errors are decisions] in docs/tracing.md says what is recorded. Besides, a trace is told of every error of ours
-that is made while it records (`jit.ir.errors.LISTENERS`). What has gone through code of the user's, and stands for no
-`prim::raises`, was a check in Python code: of sizes, of dtypes, or of who knows what. A recording that depends on such
-a check serves the sizes that it was made with, or is not kept.
+that is made while it records (`jit.ir.errors.LISTENERS`); `caught_errors` draws the conclusions. What has gone through
+code of the user's, and stands for no `prim::raises`, was a check in Python code: of sizes, of dtypes, or of who knows
+what. A recording that depends on such a check serves the sizes that it was made with, or is not kept.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from jit.eager import context
-from jit.ir import Op, Source, errors
+from jit.ir import Op, errors
 from jit.ir.attempts import KIND, name_in_place
-from jit.ir.errors import (
-    AutogradError,
-    DimError,
-    DTypeError,
-    Error,
-    SchemaError,
-    ShapeError,
-    TraceError,
-    UsageError,
-)
+from jit.ir.errors import AutogradError, DTypeError, Error, SchemaError, TraceError
 from jit.ir.refusals import FOREIGN
 from jit.ir.scalars import scalar_function
 from jit.ir.types import BOOL
 
-from .refusals import Impurity, at_line
-
-if TYPE_CHECKING:
-    from .tracer import Trace
+from .recording_trace import RecordingTrace
 
 _STATIC = (AutogradError, SchemaError)
 """Errors that follow from the program, from dtypes and from what requires grad: all of that is in the key of a call."""
-_BY_SIZES = (ShapeError, DimError, UsageError, DTypeError)
-"""Errors that Python code raises which looks at sizes."""
 
 
-class TraceErrors:
-    """The errors that arise while one trace records, and what follows from those that the function catches."""
-
-    def __init__(self, impurity: Impurity) -> None:
-        self.made: list[Error] = []
-        """The errors of ours that were made meanwhile."""
-        self.raised: list[Exception] = []
-        """The errors of operators."""
-        self.refused: TraceError | None = None
-        """The error to raise if the function catches an error."""
-        self._impurity = impurity
-
-    def is_raised(self, error: Exception) -> bool:
-        """Whether an operator has raised it."""
-        return any(known is error for known in self.raised)
-
-    def is_made(self, error: Exception) -> bool:
-        """Whether it is ours, and was made while the trace recorded."""
-        return any(known is error for known in self.made)
-
-    def note_foreign(self, error: Exception, name: str) -> None:
-        """A Python function that a recording calls has raised: if that is caught, no later call knows beforehand."""
-        if not isinstance(error, TraceError):
-            self._impurity.note_caught(f"an error of {name}")
-
-    def refuse(self, name: str) -> None:
-        """Refuse a decision that none may be: that `name` raises matters only if the error is caught."""
-        self.refused = self.refused or TraceError(
-            f"{at_line()}the function catches an error of {name}, and strict=True forbids such a decision; check the "
-            "operands beforehand, or trace without strict"
-        )
-
-    def forgive(self, error: Error) -> None:
-        """An error that has gone through code of the user's was expected: what is done instead is recorded."""
-        self.made[:] = [known for known in self.made if known is not error]
-
-    def forget(self) -> None:
-        """Let go of errors, and with them of all that their tracebacks hold."""
-        self.made.clear()
-        self.raised.clear()
-
-    def look_at_caught(self) -> None:
-        """Draw the conclusions from the errors that the function has caught; TraceError if one was ours to raise."""
-        made, self.made = self.made, []
-        caught = [error for error in made if _is_caught(error)]
-        refused = next((error for error in caught if isinstance(error, TraceError)), self.refused)
-        if refused is not None:
-            raise refused
-        for error in caught:
-            if not self.is_raised(error) and not isinstance(error, SchemaError):
-                self._note_caught(error)
-        self.raised.clear()
-
-    def _note_caught(self, error: Error) -> None:
-        token = context.SOURCE.set(_line_of(error))
-        try:
-            self._impurity.note_by_sizes()
-            if not isinstance(error, (*_BY_SIZES, AutogradError)):
-                self._impurity.note_caught(f"a {type(error).__name__}")
-        finally:
-            context.SOURCE.reset(token)
-
-
-def note_raised(trace: Trace, error: Exception, op: Op, values: Sequence[Any], in_place: bool = False) -> None:
+def note_raised(trace: RecordingTrace, error: Exception, op: Op, values: Sequence[Any], in_place: bool = False) -> None:
     """`op` has raised `error` on `values`; if nobody catches it, nothing that is recorded here is kept."""
     if isinstance(error, TraceError) or trace.errors.is_raised(error):
         return
@@ -120,14 +42,14 @@ def note_raised(trace: Trace, error: Exception, op: Op, values: Sequence[Any], i
     _decide(trace, error, operands, {"op": name, "error": type(error).__name__, **attributes})
 
 
-def note_number(trace: Trace, error: Exception, name: str, operands: Sequence[Any]) -> None:
+def note_number(trace: RecordingTrace, error: Exception, name: str, operands: Sequence[Any]) -> None:
     """Arithmetic on traced numbers has raised `error`."""
     if scalar_function(f"prim::{name}") is not None:
         templates = [trace.operand(operand) for operand in operands]
         _decide(trace, error, templates, {"op": f"prim::{name}", "error": type(error).__name__})
 
 
-def _decide(trace: Trace, error: Exception, operands: Sequence[Any], attributes: dict[str, Any]) -> None:
+def _decide(trace: RecordingTrace, error: Exception, operands: Sequence[Any], attributes: dict[str, Any]) -> None:
     if trace.guards.strict:
         trace.errors.refuse(attributes["op"])
         return
@@ -137,9 +59,9 @@ def _decide(trace: Trace, error: Exception, operands: Sequence[Any], attributes:
 # -- errors that no operator has raised --------------------------------------------------------------------------
 
 
-def _recording() -> Trace | None:
+def _recording() -> RecordingTrace | None:
     """The trace that records here."""
-    return cast("Trace | None", context.TRACE.get())
+    return cast("RecordingTrace | None", context.TRACE.get())
 
 
 def _made(error: Error) -> None:
@@ -159,19 +81,3 @@ def _read(error: Error) -> None:
 
 
 errors.LISTENERS.made, errors.LISTENERS.read = _made, _read
-
-
-def _is_caught(error: Error) -> bool:
-    """Whether an error has gone through code of the user's; one whose way nobody knows counts."""
-    return error.__traceback__ is None or _line_of(error) is not None
-
-
-def _line_of(error: Error) -> Source | None:
-    """The innermost line of the user's that an error has gone through."""
-    step, found = error.__traceback__, None
-    while step is not None:
-        code = step.tb_frame.f_code
-        if not code.co_filename.startswith((context.PACKAGE, "<jit")):
-            found = Source(os.path.basename(code.co_filename), step.tb_lineno, code.co_name)
-        step = step.tb_next
-    return found

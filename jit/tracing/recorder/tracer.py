@@ -25,6 +25,7 @@ from jit.ir.types import UNDEFINED, Type
 from ..surroundings.properties import row_major, type_of
 from . import measuring, metadata, python_ops, raising, writes
 from .capturing import Captures, Locate
+from .caught_errors import TraceErrors
 from .composites import record_composite
 from .gradients import Gradients
 from .guards import Guards
@@ -32,12 +33,13 @@ from .identities import Identities
 from .measuring import guard_sizes, has_measured_sizes, settled
 from .memory import TraceMemory
 from .python_functions import PythonFunctions
-from .raising import TraceErrors, note_raised
+from .raising import note_raised
 from .randomness import Randomness
 from .records import Constant
 from .refusals import Impurity, at_line, change_outside, escape
 from .scalars import Scalars
 from .tape import Tape
+from .uncounted import UncountedWrites
 from .views import bind_view, derive, lies_otherwise, view_types
 
 _PLAIN = frozenset({type(None), int, float, bool, complex, str})
@@ -81,6 +83,7 @@ class Trace:
         self.randomness = Randomness(self.captures)
         self.gradients = Gradients(self.captures)
         self.impurity = Impurity(self.scalars)
+        self.uncounted = UncountedWrites(self.memory, self.impurity)
         self.errors = TraceErrors(self.impurity)
         self.functions = PythonFunctions()
         self.constants: list[Constant] = []

@@ -18,55 +18,52 @@ Note [Uncounted writes]
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from jit.autograd.nodes import CopySlices, Node, SavedTensor, next_serial
+from jit.autograd.nodes import CopySlices, Node, SavedTensor
 from jit.eager import context
 from jit.eager.tensors import Storage, Tensor
 from jit.ir.graph import leaves
 
-if TYPE_CHECKING:
-    from .memory import StorageCell, TraceMemory
-    from .tracer import Trace
+from .memory import TraceMemory
+from .refusals import Impurity
 
 
 class UncountedWrites:
-    """The writes of one trace to memory that several version counters tell of."""
+    """The writes of one trace over what a derivative has saved, of which its version counter does not tell.
 
-    def __init__(self) -> None:
-        self.possible = False
-        """Whether there is such memory."""
-        self._writes: list[tuple[StorageCell, Storage, int]] = []
-        """The cell, the storage that has counted it, and a number between those of the autograd nodes around."""
+    Args:
+        memory: Knows the writes.
+        impurity: Is told of those that make a recording serve one call alone.
+    """
 
-    def note(self, cell: StorageCell, storage: Storage) -> None:
-        """A cell was written to through a tensor of `storage`."""
-        if self.possible:
-            self._writes.append((cell, storage, next_serial()))
+    def __init__(self, memory: TraceMemory, impurity: Impurity) -> None:
+        self._memory = memory
+        self._impurity = impurity
 
-    def over(self, node: Node, memory: TraceMemory) -> Storage | None:
+    def over(self, node: Node) -> Storage | None:
         """The storage that has counted a write over what `node` has saved, if the saved tensor's own has not."""
-        for saved in saved_by(node) if self._writes else ():
-            binding = memory.binding(saved)
-            cells = memory.cells_of(saved.storage) if binding is None else [binding.cell]
-            for cell, storage, serial in self._writes:
+        for saved in saved_by(node) if self._memory.writes else ():
+            binding = self._memory.binding(saved)
+            cells = self._memory.cells_of(saved.storage) if binding is None else [binding.cell]
+            for cell, storage, serial in self._memory.writes:
                 if cell in cells and storage is not saved.storage and serial > node.serial:
                     return storage
         return None
 
-    def are_behind(self, trace: Trace, outputs: Sequence[Any]) -> bool:
+    def are_behind(self, outputs: Sequence[Any]) -> bool:
         """Whether there is one over what a node in the histories of `outputs` has saved: then nothing is kept."""
-        histories = list(nodes_behind(outputs)) if self._writes else ()
-        return any([self.refuse_over(trace, node) for node in histories])
+        histories = list(nodes_behind(outputs)) if self._memory.writes else ()
+        return any([self.refuse_over(node) for node in histories])
 
-    def refuse_over(self, trace: Trace, node: Node) -> bool:
+    def refuse_over(self, node: Node) -> bool:
         """Whether there is one over what `node` has saved: then nothing is kept."""
-        storage = self.over(node, trace.memory)
+        storage = self.over(node)
         if storage is None:
             return False
         token = context.SOURCE.set(storage.writer)
         try:
-            trace.note_impure(f"writes through .data over what {node.name} has saved")
+            self._impurity.note_impure(f"writes through .data over what {node.name} has saved")
         finally:
             context.SOURCE.reset(token)
         return True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jit.autograd.nodes import replay
 from jit.eager import context, dispatch
@@ -20,13 +20,11 @@ from jit.runtime.arrays.arrays import geometry_of, offset_of
 
 from .measuring import plain_number
 from .memory import Binding
+from .recording_trace import RecordingTrace
 from .refusals import at_line
 
-if TYPE_CHECKING:
-    from .tracer import Trace
 
-
-def bind_view(trace: Trace, op: Op, values: Sequence[Any], tensor: Tensor, value: Value, index: int) -> None:
+def bind_view(trace: RecordingTrace, op: Op, values: Sequence[Any], tensor: Tensor, value: Value, index: int) -> None:
     """Bind `tensor`, output `index` of a view op: one step further than the tensor that it is a view of."""
     source = trace.memory.binding(values[0])
     assert source is not None
@@ -38,7 +36,7 @@ def bind_view(trace: Trace, op: Op, values: Sequence[Any], tensor: Tensor, value
     trace.memory.bind_view(tensor, source, (*source.path, step), value)
 
 
-def _bind_strided(trace: Trace, tensor: Tensor, source: Binding, value: Value, numbers: Sequence[Any]) -> None:
+def _bind_strided(trace: RecordingTrace, tensor: Tensor, source: Binding, value: Value, numbers: Sequence[Any]) -> None:
     """`as_strided` shows what lies in memory; of any but a contiguous root, a graph says it of its elements."""
     cell = source.cell
     if isinstance(cell.root.type, TensorType) and cell.root.type.dtype is not tensor.dtype:
@@ -53,7 +51,7 @@ def _bind_strided(trace: Trace, tensor: Tensor, source: Binding, value: Value, n
         binding.value = derive(trace, binding)
 
 
-def derive(trace: Trace, binding: Binding) -> Value:
+def derive(trace: RecordingTrace, binding: Binding) -> Value:
     """The Value of a view whose root has moved on: the path replayed from the new root."""
     trace.scalars.settle(binding.path)
     with context.enable_grad(), trace.tape.building() as F:  # a view has the history of its base, wherever it is read

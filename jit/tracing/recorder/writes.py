@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jit.autograd.nodes import scatter_steps, shares_places
 from jit.eager import context, dispatch
@@ -19,14 +19,12 @@ from jit.passes.support.builder import GraphBuilder
 
 from ..surroundings.properties import row_major, type_of
 from .raising import note_raised
+from .recording_trace import RecordingTrace
 from .refusals import at_line, shared_memory
 from .views import apply_step
 
-if TYPE_CHECKING:
-    from .tracer import Trace
 
-
-def record_inplace(trace: Trace, op: Op, values: Sequence[Any]) -> Tensor:
+def record_inplace(trace: RecordingTrace, op: Op, values: Sequence[Any]) -> Tensor:
     """Run `op` in place; recorded as the functional op, whose result the tensor then holds."""
     target = values[0]
     hook = pause()
@@ -46,13 +44,13 @@ def record_inplace(trace: Trace, op: Op, values: Sequence[Any]) -> Tensor:
     return target
 
 
-def record_data(trace: Trace, tensor: Tensor, data: Tensor) -> None:
+def record_data(trace: RecordingTrace, tensor: Tensor, data: Tensor) -> None:
     """`data` is `tensor.data`: the same memory without history, whose writes no other tensor's version counts."""
     if tensor.defined:
         trace.memory.bind_again(data, tensor.detach())
 
 
-def keep_original(trace: Trace, tensor: Tensor) -> None:
+def keep_original(trace: RecordingTrace, tensor: Tensor) -> None:
     """Before `tensor` is written to: TraceError where a recording could not repeat that, and a copy of an input."""
     trace.value_of(tensor)
     binding = trace.memory.binding(tensor)
@@ -68,7 +66,7 @@ def keep_original(trace: Trace, tensor: Tensor) -> None:
 
 
 def _functional(
-    trace: Trace, op: Op, operands: Sequence[Any], attributes: dict[str, Any], generator: Any, target: Tensor
+    trace: RecordingTrace, op: Op, operands: Sequence[Any], attributes: dict[str, Any], generator: Any, target: Tensor
 ) -> Value:
     """The node of an in-place op without its effect: what `target` holds afterwards."""
     wanted = row_major(type_of(target))
@@ -84,7 +82,7 @@ def _functional(
     return value
 
 
-def assign(trace: Trace, tensor: Tensor, value: Value) -> None:
+def assign(trace: RecordingTrace, tensor: Tensor, value: Value) -> None:
     """`tensor`'s memory now holds `value`: a new root for its cell, an epoch further."""
     binding = trace.memory.binding(tensor)
     assert binding is not None

@@ -109,7 +109,7 @@ class Draft:
         recording = Recording(spec, self.positions, optimise, [Chain(trace)], effects, _conditions(trace))
         recording.differentiable = [i for i, t in enumerate(outputs) if isinstance(t, Tensor) and t.requires_grad]
         carrying = [outputs[i] for i in recording.differentiable]
-        self.needs_eager_history = trace.memory.uncounted.are_behind(trace, carrying)
+        self.needs_eager_history = trace.uncounted.are_behind(carrying)
         edges = [*self.edges, *(capture.edge for capture in trace.captures.found)]
         outside = {edge.node for edge in edges if edge is not None}
         recording.spent = bool(carrying) and all(_is_spent(t, outside) for t in carrying)

@@ -16,7 +16,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .peeking import EXACT, keys_of, length_of, names_in
-from .places import CheckRow, Place, Question
+from .places import Place
+from .questions import CheckRow, Question
 
 
 class Fact(Question):

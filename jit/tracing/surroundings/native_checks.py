@@ -9,8 +9,8 @@ from typing import Any
 from .contents import same_contents
 from .observations import Observations
 from .peeking import space_of
-from .places import CheckRow, Question
 from .properties import look_of
+from .questions import CheckRow, Question
 
 Asked = tuple[Question, Any]
 """A question, and its answer."""

@@ -1,11 +1,10 @@
 """Places where a function looks: one class for each kind, such as a closure cell or an item of a list.
 
 Note [Places]
-    A place is called to ask what stands there now. It says itself
+    A place is a question (jit.tracing.surroundings.questions): it is called to ask what stands there now. Besides, it
+    says of itself
 
-        called      what it is, in words
         is_weak     whether nobody here may keep alive what stands there
-        rows        what the tables of a native call say in the place of asking (jit.runtime.plans.entry)
         writer      what sets it, where Python can: traced numbers stand there while a function is recorded
 
     What is behind the object that stands there, and what a fingerprint says of it, is a matter of the object, whatever
@@ -24,49 +23,15 @@ import types
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Sequence, Set
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 from jit.eager.networks import CALLS
 from jit.runtime.plans.entry import MISSING
 
 from .peeking import asked, sequence_of, space_of
+from .questions import CheckRow, Question
 
 Write = Callable[[Any], None]
-
-
-class CheckRow(NamedTuple):
-    """A row of a table of native checks."""
-
-    table: str
-    """The field of `jit.runtime.plans.entry.Tables` that it goes into."""
-    cells: tuple[Any, ...]
-
-
-class Question:
-    """A question that is asked again in every call: a call gives the answer."""
-
-    __slots__: tuple[str, ...] = ()
-    called: ClassVar[str]
-    """Words for what a question of this kind asks for."""
-
-    def __call__(self) -> Any:
-        raise NotImplementedError
-
-    def __repr__(self) -> str:
-        return f"<{self.called}>"
-
-    def identity(self) -> tuple[Any, ...]:
-        """Equal for two questions that are one and the same."""
-        return (type(self), *(id(getattr(self, name)) for name in self.__slots__))
-
-    def rows(self, answer: Any, known: Set[int]) -> Sequence[CheckRow] | None:
-        """Rows that say natively that the answer is still this one; None if only Python can tell.
-
-        Args:
-            answer: What the answer was.
-            known: The identities of objects that a native call has at hand anyway.
-        """
-        return None
 
 
 class Place(Question):
@@ -439,8 +404,8 @@ def reference_to(value: Any) -> Callable[[], Any]:
 
 
 __all__ = [
-    "AttributeOf", "CellOf", "CheckRow", "Child", "ClassEntryOf", "ClassOf", "DefaultOf", "DescriptionOf", "ElementOf",
-    "EntryOf", "HiddenEntryOf", "ItemOf", "Itself", "Place", "Question", "Referent", "SharedHooks", "SlotOf",
+    "AttributeOf", "CellOf", "Child", "ClassEntryOf", "ClassOf", "DefaultOf", "DescriptionOf", "ElementOf",
+    "EntryOf", "HiddenEntryOf", "ItemOf", "Itself", "Place", "Referent", "SharedHooks", "SlotOf",
     "SubclassesOf", "TableEntryOf", "TargetOf", "ValueOf", "WrappedBy", "Write",
     "reference_to",
 ]  # fmt: skip

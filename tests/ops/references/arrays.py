@@ -465,7 +465,7 @@ def max_pool(n: int) -> Any:
 
 
 def unpool(n: int) -> Any:
-    """The gradient of a maximum: each to where it was taken from."""
+    """The gradient of a maximum: each entry goes to where the maximum was taken from."""
 
     def run(g: Any, self: Any, *rest: Any) -> Any:
         places = rest[-1]

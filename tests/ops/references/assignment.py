@@ -1,4 +1,4 @@
-"""What the operators behind `copy_`, `fill_` and `zero_` should compute; see tests/references.py."""
+"""What the operators behind `copy_`, `fill_` and `zero_` should compute; see tests/ops/references/__init__.py."""
 
 from typing import Any
 

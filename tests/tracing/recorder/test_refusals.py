@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jit.ir.errors import Error, SchemaError, ShapeError, TraceError
-from jit.tracing.recorder.raising import TraceErrors
+from jit.tracing.recorder.caught_errors import TraceErrors
 from jit.tracing.recorder.refusals import Impurity
 from jit.tracing.recorder.scalars import Scalars
 

@@ -1,0 +1,79 @@
+"""The latest shortcuts of one traced function, and the number of calls that have taken one."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from jit.eager import context
+
+from .shortcuts import Shortcut, hits, shortcut
+
+if TYPE_CHECKING:
+    from ..recordings.recording import Recording
+    from ..surroundings.calls import TracedCall
+
+SHORTCUTS = 4
+"""The number of shortcuts that are tried before a call goes the long way."""
+
+KeptShortcut = tuple[Shortcut, "Recording"]
+
+
+class ShortcutList:
+    """The shortcuts of one function, each with the recording that it runs, the latest first.
+
+    Args:
+        is_current: Whether no other thread has changed what the function looks at since a call was taken apart.
+    """
+
+    def __init__(self, is_current: Callable[[TracedCall], bool]) -> None:
+        self.kept: tuple[KeptShortcut, ...] = ()
+        self.open: list[KeptShortcut] = []
+        """The shortcuts that calls may take: all that are kept, or none. It is always the same list, which calls go
+        through without a lock: at worst one tries a shortcut that is not for it, and goes the long way."""
+        self._is_open = True
+        self._is_current = is_current
+        self._earlier_hits = 0
+        """The calls that have taken shortcuts which are kept no longer."""
+        self._lock = threading.Lock()
+
+    @property
+    def hits(self) -> int:
+        """The number of calls that have taken a shortcut."""
+        return self._earlier_hits + sum(hits(short) for short, _ in self.kept)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether calls may take shortcuts."""
+        return self._is_open
+
+    @is_open.setter
+    def is_open(self, value: bool) -> None:
+        with self._lock:
+            self._is_open = value
+            self.open[:] = self.kept if value else ()
+
+    def shorten(self, call: TracedCall, recording: Recording) -> None:
+        """Let further calls like this one take a shortcut to the recording that it has run, if there is one."""
+        state = (call.world.surroundings, recording.chains[0].plan, context.INFERENCE.get())
+        if recording.tried is not None and all(a is b for a, b in zip(recording.tried, state)):
+            return
+        recording.tried = state
+        short = shortcut(call, recording)
+        if short is not None and self._is_current(call):
+            self.add(short, recording)
+
+    def add(self, short: Shortcut, recording: Recording) -> None:
+        """Put a shortcut before the others; the oldest one goes if there are too many."""
+        with self._lock:
+            self._earlier_hits += sum(hits(old) for old, _ in self.kept[SHORTCUTS - 1 :])
+            self.kept = ((short, recording), *self.kept[: SHORTCUTS - 1])
+            self.open[:] = self.kept if self._is_open else ()
+
+    def clear(self) -> None:
+        """Forget all shortcuts, and how often they were taken."""
+        with self._lock:
+            self.kept = ()
+            self.open.clear()
+            self._earlier_hits = 0

@@ -1,0 +1,45 @@
+"""Questions that are asked again in every call: what stands in a place, and what is true of an object.
+
+A `Place` (jit.tracing.surroundings.places) is answered by an object, a `Fact` (jit.tracing.surroundings.facts) by a
+value. Both can say how a native call finds out without asking Python (jit.runtime.plans.entry).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from typing import Any, ClassVar, NamedTuple
+
+
+class CheckRow(NamedTuple):
+    """A row of a table of native checks."""
+
+    table: str
+    """The field of `jit.runtime.plans.entry.Tables` that it goes into."""
+    cells: tuple[Any, ...]
+
+
+class Question:
+    """A question that is asked again in every call: a call gives the answer."""
+
+    __slots__: tuple[str, ...] = ()
+    called: ClassVar[str]
+    """Words for what a question of this kind asks for."""
+
+    def __call__(self) -> Any:
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"<{self.called}>"
+
+    def identity(self) -> tuple[Any, ...]:
+        """Equal for two questions that are one and the same."""
+        return (type(self), *(id(getattr(self, name)) for name in self.__slots__))
+
+    def rows(self, answer: Any, known: Set[int]) -> Sequence[CheckRow] | None:
+        """Rows that say natively that the answer is still this one; None if only Python can tell.
+
+        Args:
+            answer: What the answer was.
+            known: The identities of objects that a native call has at hand anyway.
+        """
+        return None
