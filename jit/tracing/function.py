@@ -16,7 +16,6 @@ import contextlib
 import functools
 import inspect
 import os
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -112,7 +111,7 @@ class TracedFunction(Watched):
 
     # -- calling -------------------------------------------------------------------------------------------------
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         if not kwargs:
             for short, recording in self._open:
                 try:
@@ -218,10 +217,9 @@ class TracedFunction(Watched):
     def _run_untraced(self, call: TracedCall) -> Any:
         if not self._has_warned:
             self._has_warned = True
-            warnings.warn(
+            context.warn(
                 f"{self.__name__} runs untraced from now on where it has no recording yet, because "
-                f"{self._why_untraced()}; {self._explanation}. Pass what varies as a tensor, or call clear_cache()",
-                stacklevel=3,
+                f"{self._why_untraced()}; {self._explanation}. Pass what varies as a tensor, or call clear_cache()"
             )
         with recalling(None):
             return self._function(*call.args, **call.kwargs)

@@ -221,3 +221,21 @@ def test_each_instance_has_its_own_and_may_go() -> None:
     del two
     gc.collect()
     assert gone() is None
+
+
+def test_the_warning_that_calls_run_untraced_names_the_line_of_the_user() -> None:
+    counts: list[int] = []
+
+    @jit.trace
+    def counted(x: Any) -> Any:
+        counts.append(len(counts))
+        return x * 2
+
+    with pytest.warns(UserWarning, match="runs untraced from now on") as told:
+        for _ in range(BRANCHES + 2):
+            counted(jit.ones(2))
+    assert [w.filename for w in told] == [__file__]
+
+
+def test_a_parameter_may_be_called_self() -> None:
+    assert jit.trace(jit.tanh)(self=jit.zeros(2)).tolist() == [0.0, 0.0]
