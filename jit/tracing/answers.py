@@ -80,7 +80,10 @@ class Answers:
         why_not = recording.misfit(inputs, call.knows)
         if why_not is None:
             return inputs
-        self._explanation.anew(why_not)
+        if recording.general:
+            self._explanation.unserved(call.key, why_not)
+        else:
+            self._explanation.anew(why_not)
         return None
 
     def _run(self, recording: Recording, inputs: list[Any], call: TracedCall) -> Any:

@@ -17,6 +17,8 @@ class Explanation:
     def __init__(self) -> None:
         self._said: tuple[str, str, str] = ("", "it has not been called yet", "")
         """The beginning of the sentence, why, and what more there is to say; replaced as a whole, as threads do."""
+        self._unserved: tuple[Any, str] = (None, "")
+        """The key of a call that the recording for many sizes did not serve, and why."""
 
     def __str__(self) -> str:
         return "".join(self._said)
@@ -36,6 +38,14 @@ class Explanation:
     def other_key(self, key: Any, keys: Sequence[Any], names: Sequence[str]) -> None:
         """No recording was made for `key`, but for the keys `keys`; `names` are those of the arguments."""
         self.anew(why_anew(key, keys, names))
+        unserved, why = self._unserved
+        if unserved == key:
+            self.also(f"the recording for many sizes does not serve it: {why}")
+
+    def unserved(self, key: Any, why: str) -> None:
+        """The recording for many sizes does not serve a call."""
+        self._unserved = (key, why)
+        self.anew(why)
 
     def anew(self, why: str) -> None:
         """A call was recorded although there are recordings of its key."""

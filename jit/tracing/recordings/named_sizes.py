@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -87,12 +88,18 @@ class SizeTest:
         self._holds = compiled(self.conditions, named.symbols)
         self._symbols = tuple(named.symbols)
 
-    def unmet(self, owners: Sequence[Any]) -> str | None:
-        """The first condition that does not hold, in words; None if all of them do."""
+    def unmet(self, owners: Sequence[Any], name: Callable[[int], str]) -> str | None:
+        """The first condition that does not hold, in words; None if all of them do.
+
+        Args:
+            owners: The tensors behind the inputs.
+            name: Says what an input is called.
+        """
         sizes = [owners[index]._array.shape[dim] for index, dim in self.varying]
         if self._holds(*sizes):
             return None
         values = dict(zip(self._symbols, sizes, strict=True))
         failed = next(c for c in self.conditions if not c.holds(values))
-        at = f" (decided at {failed.source})" if failed.source else ""
-        return f"its sizes do not satisfy {failed}{at}"
+        places = {s.name: f"{name(i)}.shape[{d}]" for s, (i, d) in zip(self._symbols, self.varying, strict=True)}
+        words = re.sub(r"[a-z_]\w*", lambda match: places.get(match[0], match[0]), str(failed))
+        return f"{words} does not hold{f' (decided at {failed.source})' if failed.source else ''}"

@@ -205,7 +205,7 @@ class Recording:
         if self.size_test is None:
             self._graph_of(self.chains[0])
         assert self.size_test is not None
-        return self.size_test.unmet(owners)
+        return self.size_test.unmet(owners, self._name)
 
     def _name(self, index: int) -> str:
         return self.trace.graph.inputs[index].name

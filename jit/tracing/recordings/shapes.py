@@ -1,19 +1,24 @@
-"""One recording for many sizes: when sizes vary, and recordings of two of them are the same graph.
+"""One recording for many sizes: when sizes vary, and recordings of two of them are the same program.
 
 Note [Families]
     Sizes are part of the key, so every size is recorded - but sizes that Python reads are traced integers, and what
-    Python decides on them is guarded. If two recordings that differ in nothing but sizes are the same program, node for
-    node, nothing of either was baked in, and one of them serves all sizes of that *family*: keys that are equal when
-    every size of 2 or more counts as the same. 0 and 1 are sizes of their own, because they broadcast. Guards on sizes
-    stay in the program; where one fails, or the programs differ, the size is recorded by itself as before.
+    Python decides on them is guarded. As soon as a second size has been recorded, the sizes in which the two calls
+    differ get names, and all that follows from them becomes expressions and conditions (Note [Sizes get names] in
+    jit.passes.support.symbolic_sizes). If the two recordings are the same program then, node for node, one of them
+    serves all sizes of that *family* that meet its conditions: keys that are equal when every size of 2 or more counts
+    as the same. 0 and 1 are sizes of their own, because they broadcast. A size that does not meet the conditions is
+    recorded by itself as before, and may find a partner of its own.
 
         f(ones(2)), f(ones(3))     two recordings:    %0 : Float(2) = aten::mul(%x, 2)
                                                       %0 : Float(3) = aten::mul(%x, 2)
-        f(ones(4)), f(ones(5))     served by one:     %0 : Float(?) = aten::mul(%x, 2)
+        f(ones(4)), f(ones(5))     served by one:     %0 : Float(n) = aten::mul(%x, 2)
 
-    Its backwards are recorded for two sizes, too, before one serves them all; sizes that derivatives need are then
-    read from the tensors, not from memory. A general recording runs on the interpreter; a size that comes often
-    gets a recording of its own, which is optimised for it.
+    Only sizes that were seen to differ have names: two that were equal in both calls by chance stay two sizes, and what
+    asks whether they are equal leaves a condition.
+
+    Its backwards are recorded for two sizes, too, before one serves them all; they read sizes from the tensors, not
+    from memory. A general recording runs on the interpreter; a size that comes often gets a recording of its own, which
+    is optimised for it.
 """
 
 from __future__ import annotations
