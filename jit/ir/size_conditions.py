@@ -89,7 +89,7 @@ class SizeConditions:
 
     def decide(self, relation: str, difference: SizeExpr) -> bool:
         """Whether `difference relation 0`, relation being "==" or ">="."""
-        with deciding(_Values(self.values)):
+        with deciding(_KnownValues(self.values)):
             return self._decide(relation, difference)
 
     def number(self, size: SizeExpr) -> int:
@@ -168,7 +168,7 @@ class SizeConditions:
                     return
 
 
-class _Values:
+class _KnownValues:
     """Decides by numbers, and notes nothing: what a size was made under, such as divisors of 1 or more, is known."""
 
     def __init__(self, values: Mapping[SizeSymbol, int]) -> None:
