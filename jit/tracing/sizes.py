@@ -10,11 +10,18 @@ from jit.ir.errors import TraceError
 from .explanation import Explanation
 from .recordings.chains import BRANCHES
 from .recordings.recording import Recording
-from .recordings.shapes import OFTEN, Dims, Pattern, SizeFamily, first_difference, general_kind, pattern_of, varying_in
+from .recordings.shapes import (
+    OFTEN,
+    SAMPLES,
+    Dims,
+    Pattern,
+    SizeFamily,
+    first_difference,
+    general_kind,
+    pattern_of,
+    varying_in,
+)
 from .surroundings.calls import Entry, Key, TracedCall, leaf_names
-
-SAMPLES = 4
-"""The number of sizes without an equal that show that sizes are baked in."""
 
 
 class SizeFamilies:

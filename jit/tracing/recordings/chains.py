@@ -107,9 +107,14 @@ def graph_of(trace: Trace, general: bool = False) -> Graph:
 def numbered(graph: Graph) -> Graph:
     """A copy whose guards know their places in the recording, whatever a pass may do to them."""
     copy = graph.clone()
-    for index, node in enumerate(_guards(copy)):
-        node.attributes.setdefault("index", index)
+    number_guards(copy)
     return copy
+
+
+def number_guards(graph: Graph) -> None:
+    """Let guards know their places in the recording; those that know them already keep them."""
+    for index, node in enumerate(_guards(graph)):
+        node.attributes.setdefault("index", index)
 
 
 def _guards(graph: Graph) -> Iterator[Any]:

@@ -13,7 +13,7 @@ from jit.ir.sizes import SizeSymbol
 from jit.passes.support.symbolic_sizes import forget_sizes, name_sizes
 
 from ..recorder.tracer import Trace
-from .chains import graph_of, numbered
+from .chains import graph_of, number_guards
 
 LETTERS = "nmkpqrstuvwxyz"
 """The names of the first symbols; further ones are n1, m1 and so on."""
@@ -43,7 +43,8 @@ def with_named_sizes(trace: Trace, varying: Varying) -> NamedSizes:
     Raises:
         SizesMisfit: Some operator was recorded with sizes that do not follow from its operands'.
     """
-    graph = numbered(graph_of(trace, general=True))
+    graph = graph_of(trace, general=True)
+    number_guards(graph)
     symbols = [_symbol(number) for number in range(len(varying))]
     values: dict[SizeSymbol, int] = {}
     shapes: dict[Value, TensorType] = {}

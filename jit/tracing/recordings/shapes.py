@@ -39,6 +39,8 @@ from ..recorder.tracer import Trace
 from .chains import fork
 from .named_sizes import with_named_sizes
 
+SAMPLES = 4
+"""The number of recordings of other sizes with which a new one is compared."""
 OFTEN = 32
 """The number of calls of one size that earn it a recording of its own."""
 
@@ -89,7 +91,7 @@ class SizeFamily:
     general: dict[Pattern, dict[Any, Any]] = field(default_factory=dict)
     """Entries with general recordings, by the sizes that vary and the rest of the key."""
     samples: list[tuple[Any, Any]] = field(default_factory=list)
-    """Pairs (key, recording) that have no equal yet."""
+    """Pairs (key, recording) that have no equal yet, the latest last."""
     calls: Counter[Any] = field(default_factory=Counter)
     """The number of calls of each key."""
     closed: str | None = None
@@ -99,9 +101,10 @@ class SizeFamily:
         """The key under which the same program was recorded for other sizes; this one waits for further partners."""
         if self.closed is not None:
             return None
-        others = [(k, r) for k, r in self.samples if k != key]
-        self.samples.append((key, recording))
-        return next((k for k, r in others if same_program(recording, r, pattern_of(key.tensors, k.tensors))), None)
+        others = [(k, r) for k, r in reversed(self.samples) if k != key]
+        self.samples = [*self.samples, (key, recording)][-SAMPLES:]
+        compare = _Comparison(recording)
+        return next((k for k, r in others if compare.is_same(r, pattern_of(key.tensors, k.tensors))), None)
 
 
 def varying_in(pattern: Pattern, positions: Sequence[int]) -> list[tuple[int, int]]:
@@ -117,21 +120,37 @@ def varying_in(pattern: Pattern, positions: Sequence[int]) -> list[tuple[int, in
 # -- when two programs are the same ------------------------------------------------------------------------------
 
 
-def same_program(one: Any, other: Any, pattern: Pattern) -> bool:
-    """Whether two recordings are the same once the sizes in `pattern` have names."""
-    if one.positions != other.positions:
-        return False
-    varying = varying_in(pattern, one.positions)
-    try:
-        graphs = [with_named_sizes(_forward(recording.trace), varying).graph for recording in (one, other)]
-    except SizesMisfit:
-        return False
-    return bool(signature(one, graphs[0]) == signature(other, graphs[1]))
+class _Comparison:
+    """One recording, compared with those of other sizes."""
+
+    def __init__(self, recording: Any) -> None:
+        self._recording = recording
+        self._signatures: dict[Any, Any] = {}
+        """What it is once the sizes of a pattern have names."""
+
+    def is_same(self, other: Any, pattern: Pattern) -> bool:
+        """Whether another recording is the same program once the sizes in `pattern` have names."""
+        one = self._recording
+        if one.positions != other.positions or _operators(one.trace) != _operators(other.trace):
+            return False
+        varying = tuple(varying_in(pattern, one.positions))
+        try:
+            if varying not in self._signatures:
+                self._signatures[varying] = _signature_of(one, varying)
+            return bool(self._signatures[varying] == _signature_of(other, varying))
+        except SizesMisfit:
+            return False
 
 
-def _forward(trace: Trace) -> Trace:
-    """A trace without the backwards that were recorded since."""
-    return trace if len(trace.graph.stages) == 1 else fork(trace, 1)
+def _operators(trace: Trace) -> int:
+    """The number of operators of stage 0: naming sizes takes time, and leaves it as it is."""
+    return sum(node.stage == 0 and node.kind.startswith("aten::") for node in trace.graph.nodes)
+
+
+def _signature_of(recording: Any, varying: Sequence[tuple[int, int]]) -> Any:
+    trace = recording.trace
+    forward = trace if len(trace.graph.stages) == 1 else fork(trace, 1)  # without backwards recorded since
+    return signature(recording, with_named_sizes(forward, varying).graph)
 
 
 def signature(recording: Any, graph: Graph) -> Any:
