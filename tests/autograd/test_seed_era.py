@@ -325,7 +325,7 @@ def test_post_accumulate_grad_hooks():
     same(x.grad, np.full(3, 2.0))
     others: list[Any] = [x * 2, jit.ones(2)]
     for wrong in others:
-        with pytest.raises(jit.AutogradError, match="leaves that require grad alone"):
+        with pytest.raises(jit.AutogradError, match="only leaves that require grad accumulate gradients"):
             wrong.register_post_accumulate_grad_hook(step)
 
 
