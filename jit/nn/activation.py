@@ -126,7 +126,7 @@ class Sigmoid(Module):
 
 
 class LogSigmoid(Module):
-    """``log(sigmoid(x))``, right for large negative x too."""
+    """``log(sigmoid(x))``, accurate for large negative x, too."""
 
     def forward(self, input: Any) -> Any:
         return functional.logsigmoid(input)
@@ -299,8 +299,8 @@ class PReLU(Module):
     Args:
         num_parameters: 1 for one slope, or the number of channels for one slope each; default 1.
         init: The first value of the slopes; default 0.25.
-        device: Where the slopes lie; there is the CPU alone.
-        dtype: Their element type; float32 if left out.
+        device: The device of the slopes, which is the CPU.
+        dtype: The element type of the slopes; float32 if left out.
 
     Shape:
         Input `[N, C, ...]`; output of the same sizes.
@@ -385,7 +385,9 @@ class Softmax2d(Module):
             ShapeError: The input has neither 3 nor 4 dims.
         """
         if input.ndim not in (3, 4):
-            raise ShapeError(f"Softmax2d takes inputs of 3 or 4 dims, and this one has sizes {list(input.shape)}")
+            raise ShapeError(
+                f"Softmax2d takes inputs of 3 or 4 dims, and this one has sizes {list(input.shape)}; use Softmax(dim)"
+            )
         return functional.softmax(input, -3)
 
 

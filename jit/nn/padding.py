@@ -1,4 +1,4 @@
-"""Layers that lengthen the last dims: by a constant, by the mirror image, by the ends, or by going round."""
+"""Layers that pad the last dims: with a constant, with the mirror image, with the border, or periodically."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .modules import Module
 
 
 class _Pad(Module):
-    """Args: padding, how much is added on each side: one number, or two for each dim, those of the last dim first."""
+    """Base of paddings of the last `rank` dims by one number, or by two for each dim, those of the last dim first."""
 
     rank = 0
     """The number of dims that are lengthened."""
@@ -23,7 +23,7 @@ class _Pad(Module):
         wanted = 2 * self.rank
         given = tuple(padding) if isinstance(padding, (tuple, list)) else (padding,) * wanted
         if len(given) != wanted:
-            raise ShapeError(f"{type(self).__name__} takes one number or {wanted}, and {len(given)} were given")
+            raise ShapeError(f"{type(self).__name__} got {len(given)} numbers; pass one, or {wanted}, two for each dim")
         self.padding = given
 
     def forward(self, input: Any) -> Any:
@@ -33,7 +33,7 @@ class _Pad(Module):
         return functional.pad(input, self.padding, self.mode, self.value)
 
     def _check(self, input: Any) -> None:
-        """Refuse empty dims: padding with elements that there are needs some in each dim, but no batch."""
+        """Refuse inputs that are empty but for their batch: there is nothing in them to pad with."""
         rank = self.rank
         bare = 0 in input.shape[-rank - 1 :] and self.mode != "circular"
         if input.ndim not in (rank + 1, rank + 2) or bare:

@@ -14,7 +14,7 @@ from ..parameter import Parameter
 
 
 class WeightNorm:
-    """Puts a weight together whenever it is read."""
+    """Computes a weight from its direction and length whenever it is read."""
 
     def __init__(self, name: str, dim: int) -> None:
         self.name, self.dim = name, dim
@@ -25,10 +25,10 @@ class WeightNorm:
 
 
 def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
-    """Learn a weight of `module` as a direction, `<name>_v`, and lengths, `<name>_g`, in its place.
+    """Learn a weight of `module` as directions, `<name>_v`, and lengths, `<name>_g`.
 
     Args:
-        module: The module; its weight is put together anew whenever it is read.
+        module: The module; its weight is computed anew whenever it is read.
         name: The parameter.
         dim: The dim along which each entry has a length of its own; None gives the whole weight one length.
 
