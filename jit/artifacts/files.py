@@ -12,7 +12,7 @@ or come from this machine's cache. A loaded function runs what was recorded and 
 record from.
 
 Note [What is saved]
-    The recordings whose surroundings are those of now: what the function would do if it were called. What it reads
+    The recordings that hold in the present surroundings: what the function would do if it were called. What it reads
     besides its arguments is saved as it is at that moment, tensors by their state-dict paths; those that share memory
     share it again when they are loaded. `.grad` is not saved, nor is the default random generator: a loaded function
     draws from that of its process.

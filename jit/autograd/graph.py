@@ -1,4 +1,4 @@
-"""The graph that autograd records, for those who look at it: its nodes, edges, and what is saved along it."""
+"""The graph that autograd records, for programs that look at it: its nodes, its edges, and what is saved for it."""
 
 from __future__ import annotations
 

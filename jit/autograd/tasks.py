@@ -115,7 +115,7 @@ class Task:
         trace = context.TRACE.get()
         if trace is not None and isinstance(node, AccumulateGrad) and node not in self.barrier:
             trace.check_hooks(node)
-        if node not in self.barrier:  # there it is done when somebody goes on
+        if node not in self.barrier:  # there hooks run in the backward that goes on from it
             if node.tensor_hooks:
                 with resumed(self.watch):
                     _run_tensor_hooks(node, gradients)

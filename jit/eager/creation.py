@@ -275,7 +275,7 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
     element = dtypes.as_dtype(dtype).numpy
     try:
         if count == 0 or memoryview(buffer).nbytes <= offset:
-            raise ValueError("neither the count nor the buffer behind the offset may be empty")
+            raise ValueError("neither the count nor the buffer after the offset may be empty")
         array = np.frombuffer(buffer, element, count, offset)
     except (ValueError, TypeError) as error:
         raise UsageError(f"frombuffer: {error}") from error

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Node(Protocol):
-    """A step of the backward computation, behind the tensor whose gradient it takes: a `jit.autograd.nodes.Node`."""
+    """A step of the backward computation, as a tensor knows it: a `jit.autograd.nodes.Node`."""
 
     tensor_hooks: HookTable | None
     """Hooks on single outputs' gradients, as (output number, hook)."""

@@ -465,8 +465,8 @@ def _of_dtype(op: Op, values: Sequence[Any], target: Tensor) -> list[Any]:
 
 
 def _fixes_dtype(op: Op) -> bool:
-    """Whether `out=` must have the very dtype of the result. Pointwise operators, `cat`, and operators with an argument
-    `dtype` also write into wider ones."""
+    """Whether `out=` must have the very dtype of the result: so for array and random operators and for those of several
+    results, but for `cat` and those that take a `dtype`. Others write into wider dtypes, too."""
     free = op.kind == "pointwise" or "dtype" in op.schema.argument_names
     return not free and (op.kind in ("array", "random") or len(op.schema.returns) > 1) and op.schema.name != "cat"
 

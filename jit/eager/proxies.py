@@ -1,7 +1,7 @@
-"""Numbers that a trace keeps an eye on: the sizes of traced tensors and what `.item()` read from them.
+"""Numbers that a trace follows: the sizes of traced tensors and what `.item()` read from them.
 
 A `TracedScalar` behaves as the `int`, `float` or `bool` that it stands for. Arithmetic on it is recorded; where Python
-makes up its mind - a comparison, a loop, an index - the outcome becomes a guard. It is not an int subclass, because
+decides - at a comparison, a loop, an index - the outcome becomes a guard. It is not an int subclass, because
 CPython reads those without asking.
 """
 

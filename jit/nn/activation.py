@@ -223,7 +223,7 @@ class Softplus(Module):
     """``log(1 + exp(beta * x)) / beta``; linear where ``beta * x`` exceeds the threshold.
 
     Args:
-        beta: How sharp the bend is; default 1.
+        beta: The sharpness of the bend; default 1.
         threshold: The value of ``beta * x`` from which on the output is x; default 20.
 
     Shape:
@@ -275,7 +275,7 @@ class GLU(Module):
         dim: The dim; default the last one.
 
     Shape:
-        Input of any sizes, `dim` of an even one; output with half of it.
+        Input of any sizes, even along `dim`; output of half that size there.
 
     >>> import jit
     >>> jit.nn.GLU()(jit.tensor([4.0, 0.0])).tolist()

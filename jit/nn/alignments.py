@@ -118,7 +118,7 @@ def _shifted(scores: Any, by: int) -> Any:
 
 
 def _last(scores: Any, counts: Any) -> Any:
-    """Log-probability of ending in the last label or in the blank behind it."""
+    """Log-probability of ending in the last label or in the blank after it."""
     blank = F.unsqueeze(2 * counts, 1)
     ends = F.gather(scores, 1, F.cat([blank, F.clamp(blank - 1, min=0)], 1))
     ends = F.where(F.gt(F.cat([blank + 1, blank], 1), 0), ends, NEVER)

@@ -21,7 +21,7 @@ class _Table(Module):
         embedding_dim: Size of each vector.
         padding_idx: A row that starts as zeros and gets no gradient; in bags it does not count.
         max_norm: If given, rows that are looked up and longer than this are scaled to it, in place.
-        norm_type: Which p-norm tells how long a row is.
+        norm_type: The p of the norm that measures rows.
         scale_grad_by_freq: Whether to divide gradients by how often a row was looked up.
         sparse: Accepted; gradients are dense all the same.
     """
@@ -57,7 +57,7 @@ class _Table(Module):
 
     @classmethod
     def from_pretrained(cls, embeddings: Any, freeze: bool = True, *options: Any, **named: Any) -> Any:
-        """A layer around a table that exists, not learned further if `freeze`; options are those of the layer."""
+        """A layer with a given table, which is not learned further if `freeze`; options are those of the layer."""
         if embeddings.ndim != 2:
             raise ExpectationError(
                 f"a table has 2 dims, and this one has sizes {list(embeddings.shape)}; pass a matrix"
@@ -86,7 +86,7 @@ class Embedding(_Table):
         embedding_dim: Size of each vector.
         padding_idx: A row that starts as zeros and gets no gradient.
         max_norm: If given, rows that are looked up and longer than this are scaled to it, in place.
-        norm_type: Which p-norm tells how long a row is.
+        norm_type: The p of the norm that measures rows.
         scale_grad_by_freq: Whether to divide gradients by how often a row was looked up.
         sparse: Accepted; gradients are dense all the same.
         device: The device of the parameters; the default one if left out.
@@ -123,7 +123,7 @@ class EmbeddingBag(_Table):
         num_embeddings: Rows of the table.
         embedding_dim: Size of each vector.
         max_norm: If given, rows that are looked up and longer than this are scaled to it, in place.
-        norm_type: Which p-norm tells how long a row is.
+        norm_type: The p of the norm that measures rows.
         scale_grad_by_freq: Whether to divide gradients by how often a row was looked up.
         mode: "sum", "mean" or "max".
         sparse: Accepted; gradients are dense all the same.

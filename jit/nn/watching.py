@@ -50,7 +50,7 @@ class WatchedRow:
         self.places = [i for i, m in enumerate(members) if isinstance(m, Tensor) and m.requires_grad]
 
     def passed(self, show: Callable[[tuple[Any, ...]], Sequence[Any]]) -> tuple[Any, ...]:
-        """The members, of which those tensors have passed a gate that shows their gradients to `show`."""
+        """The members, those tensors passed through a gate that shows their gradients to `show`."""
         if not self.places:
             return self.members
         found = list(self.members)
@@ -81,12 +81,12 @@ class ModuleWatch:
         """The arguments of the call, once it has begun."""
 
     def enter(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The arguments behind the first gate."""
+        """The arguments, passed through the first gate."""
         self.arguments = WatchedRow(args)
         return self.arguments.passed(self._on_inputs)
 
     def leave(self, result: Any) -> Any:
-        """The result behind the second gate: a tensor, or a tuple with tensors directly in it."""
+        """The result, passed through the second gate: a tensor, or a tuple with tensors directly in it."""
         if not isinstance(result, (Tensor, tuple)) and self.module.__dict__.get("_sees_nested"):
             leaves, structure = flatten(result)
             row = WatchedRow(tuple(leaves))

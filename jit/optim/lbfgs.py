@@ -25,7 +25,7 @@ class LBFGS(Optimizer):
 
     Args:
         params: The parameters to optimize, as one group.
-        lr: The factor of the first step tried along a direction.
+        lr: The factor of the step along a direction; with a line search, of the first step tried.
         max_iter: The most iterations of a step.
         max_eval: The most evaluations of the closure in a step; 5/4 of `max_iter` if left out.
         tolerance_grad: A step ends where no element of the gradient is larger than this.

@@ -13,7 +13,7 @@ from jit.eager.context import TRACE, enable_grad, set_grad_enabled
 from jit.eager.hooks import HookTable, OnceFlag, RemovableHandle
 from jit.eager.namespace import F
 from jit.eager.tensors import Tensor
-from jit.ir.errors import KindError, NamingError, UsageError
+from jit.ir.errors import KindError, NamingError, UnwrittenError, UsageError
 
 from ..nn.parameter import forget_gradient
 
@@ -174,9 +174,11 @@ class Optimizer:
             group: The options of its group.
 
         Raises:
-            NotImplementedError: The subclass does not define it.
+            UnwrittenError: The subclass does not define it.
         """
-        raise NotImplementedError(type(self).__name__)
+        raise UnwrittenError(
+            f"{type(self).__name__} does not define update(self, parameter, gradient, state, group); define it"
+        )
 
     # -- saving --------------------------------------------------------------------------------------------------
 

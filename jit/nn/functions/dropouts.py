@@ -18,7 +18,7 @@ def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = F
     Args:
         input: A floating point tensor.
         p: The probability.
-        training: Whether to drop at all.
+        training: Whether to drop; otherwise the input is returned.
         inplace: Whether the result overwrites the input.
 
     Raises:
@@ -39,7 +39,7 @@ def dropout1d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
     Args:
         input: `[N, C, L]` or `[C, L]`.
         p: The probability that a channel is zeroed.
-        training: Whether to drop at all.
+        training: Whether to drop; otherwise the input is returned.
         inplace: Whether to write into the input.
     """
     return _channel_dropout(input, p, training, inplace, 1)
@@ -51,7 +51,7 @@ def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
     Args:
         input: `[N, C, H, W]`; of three dims, it is taken for `[N, C, L]`, with a warning.
         p: The probability that a channel is zeroed.
-        training: Whether to drop at all.
+        training: Whether to drop; otherwise the input is returned.
         inplace: Whether to write into the input.
     """
     return _channel_dropout(input, p, training, inplace, 2)
@@ -63,7 +63,7 @@ def dropout3d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
     Args:
         input: `[N, C, D, H, W]` or `[C, D, H, W]`.
         p: The probability that a channel is zeroed.
-        training: Whether to drop at all.
+        training: Whether to drop; otherwise the input is returned.
         inplace: Whether to write into the input.
     """
     return _channel_dropout(input, p, training, inplace, 3)
@@ -75,7 +75,7 @@ def alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: b
     Args:
         input: A tensor.
         p: The probability.
-        training: Whether to drop at all.
+        training: Whether to drop; otherwise the input is returned.
         inplace: Whether to write into the input.
     """
     _check_probability(p)
@@ -88,7 +88,7 @@ def feature_alpha_dropout(input: Any, p: float = 0.5, training: bool = False, in
     Args:
         input: `[N, C, ...]`.
         p: The probability that a channel is dropped.
-        training: Whether to drop at all.
+        training: Whether to drop; otherwise the input is returned.
         inplace: Whether to write into the input.
     """
     _check_probability(p)

@@ -21,7 +21,7 @@ def embedding(
         weight: `[rows, size]`.
         padding_idx: A row that gets no gradient.
         max_norm: If given, rows that are looked up and longer than this are scaled to it, in place.
-        norm_type: Which norm `max_norm` is about.
+        norm_type: The p of the norm that `max_norm` bounds.
         scale_grad_by_freq: Whether to divide the gradient of a row by how often the row was looked up.
         sparse: Accepted; gradients are dense all the same.
 
@@ -62,7 +62,7 @@ def embedding_bag(
         weight: `[rows, size]`.
         offsets: For indices `[N]`, where each bag begins.
         max_norm: If given, rows that are looked up and longer than this are scaled to it, in place.
-        norm_type: Which norm `max_norm` is about.
+        norm_type: The p of the norm that `max_norm` bounds.
         scale_grad_by_freq: Whether to divide gradients by how often a row was looked up; not for "max".
         mode: "sum", "mean" or "max".
         sparse: Accepted; gradients are dense all the same.

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jit.eager.tensors import Tensor
-from jit.ir.errors import KindError, NamingError, UsageError
+from jit.ir.errors import KindError, NamingError, UnwrittenError, UsageError
 
 from ..optimizer import Optimizer
 
@@ -53,9 +53,9 @@ class LRScheduler:
         """The rates of epoch `self.last_epoch`, one per group; the first epoch is 0.
 
         Raises:
-            NotImplementedError: The subclass does not define it.
+            UnwrittenError: The subclass does not define it.
         """
-        raise NotImplementedError(type(self).__name__)
+        raise UnwrittenError(f"{type(self).__name__} does not define get_lr(self), one rate per group; define it")
 
     def _initial_step(self) -> None:
         self._step_count = 0
