@@ -114,4 +114,5 @@ def _refuse_nan(node: Node, results: Sequence[Any]) -> None:
         ):
             raise AutogradError(
                 f"{node.name} returned nan as gradient {index}; it is the derivative of the operation at {node.source}"
+                "; keep its arguments away from points without a finite derivative"
             )

@@ -30,7 +30,9 @@ def refuse_nan(results: Sequence[Any], graph: Graph, inputs: Sequence[Sequence[A
     node = culprit(graph, inputs, host)
     what = "the traced function" if node is None else node.kind
     where = "" if node is None else f"; it belongs to the derivative of the operation at {node.source}"
-    raise AutogradError(f"{what} returned nan in a backward{where}")
+    raise AutogradError(
+        f"{what} returned nan in a backward{where}; keep arguments away from points without a finite derivative"
+    )
 
 
 def has_nan(value: Any) -> bool:

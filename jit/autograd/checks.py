@@ -71,7 +71,8 @@ def gradcheck(
 
 def _mismatch(output: int, input: int, found: Any, expected: Any) -> VerificationError:
     return VerificationError(
-        f"output {output}, input {input}: the derivative disagrees with finite differences\n"
+        f"output {output}, input {input}: the derivative disagrees with finite differences; mend it, or choose "
+        "inputs around which the function is smooth\n"
         f"analytical:\n{found}\nnumerical:\n{expected}"
     )
 
@@ -112,7 +113,9 @@ def _require_alike(outputs: Sequence[Tensor], moved: Sequence[Tensor]) -> None:
                 f"{other.dtype.name} of {list(other.shape)}: a function has to return the same ones near its inputs"
             )
     if len(outputs) != len(moved):
-        raise VerificationError(f"the function returns {len(outputs)} outputs, and {len(moved)} a small step away")
+        raise VerificationError(
+            f"the function returns {len(outputs)} outputs, and {len(moved)} a small step away; always return as many"
+        )
 
 
 def _gradients(output: Tensor, checked: Sequence[Tensor], ways: Any) -> list[Any]:

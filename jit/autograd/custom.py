@@ -188,7 +188,7 @@ class Function:
         Raises:
             UnwrittenError: The subclass does not define it.
         """
-        raise UnwrittenError("define a static forward(ctx, ...) in the Function")
+        raise UnwrittenError("this Function has no forward; define a static forward(ctx, ...) in it")
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
@@ -211,7 +211,7 @@ class Function:
         Raises:
             UnwrittenError: The subclass does not define it.
         """
-        raise UnwrittenError("define a static backward(ctx, ...) in the Function")
+        raise UnwrittenError("this Function has no backward; define a static backward(ctx, ...) in it")
 
     @staticmethod
     def vjp(ctx: Any, *gradients: Any) -> Any:
@@ -220,7 +220,7 @@ class Function:
         Raises:
             UnwrittenError: The subclass does not define it.
         """
-        raise UnwrittenError("define a static backward(ctx, ...) in the Function")
+        raise UnwrittenError("this Function has no backward; define a static backward(ctx, ...) in it")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Refused: Functions are not made, but applied."""

@@ -40,7 +40,7 @@ def queue_callback(callback: Callable[[], Any]) -> None:
     """
     task: Task | None = context.BACKWARD.get()
     if task is None:
-        raise UsageError("queue_callback() is for hooks and functions that run in a backward, and none runs")
+        raise UsageError("queue_callback() was called while no backward runs; call it in a hook or in a backward")
     task.callbacks.append(callback)
 
 

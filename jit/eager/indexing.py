@@ -69,7 +69,8 @@ def _basic(tensor: Tensor, key: Any) -> tuple[Tensor, list[Any]]:
             continue
         else:
             raise DimError(
-                f"tensors are indexed by ints, slices, ..., None, tensors and lists, not by {type(item).__name__}"
+                f"tensors are indexed by ints, slices, ..., None, tensors and lists, not by "
+                f"{type(item).__name__}; use one of these"
             )
         dim += 1
     return view, indices

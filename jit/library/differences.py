@@ -45,11 +45,15 @@ def _slope(values: Tensor, dim: int, step: Any, edge_order: int) -> Tensor:
     in a slope does not make it NaN."""
     size = values.shape[dim] if values.ndim else 0
     if size <= edge_order:
-        raise UsageError(f"gradient: a dim of size {size} is too short for edge_order {edge_order}")
+        raise UsageError(
+            f"gradient: a dim of size {size} is too short for edge_order {edge_order}; leave it out with dim="
+        )
     if values.dtype.is_integral:
         values = values.to(dtypes.DEFAULT)
     if isinstance(step, Tensor) and (step.ndim != 1 or step.shape[0] != size):
-        raise UsageError(f"gradient: places of sizes {list(step.shape)} do not fit a dim of size {size}")
+        raise UsageError(
+            f"gradient: places of sizes {list(step.shape)} do not fit a dim of size {size}; pass a vector of that size"
+        )
     gaps = _gaps(values, dim, step) if isinstance(step, Tensor) else step
     middle = _middle(values, dim, gaps, size)
     first, last = (_end(values, dim, gaps, order, edge_order) for order in _orders(size, edge_order))

@@ -148,9 +148,9 @@ def _not_a_sequential(other: Any) -> KindError:
 def _times(times: Any) -> int:
     """The number of repetitions of a sequence, checked."""
     if not isinstance(times, int):
-        raise KindError(f"a Sequential is repeated a whole number of times, not {times!r}")
+        raise KindError(f"a Sequential is repeated a whole number of times, not {times!r}; multiply it by an int")
     if times <= 0:
-        raise UsageError(f"a Sequential is repeated once at least, not {times} times")
+        raise UsageError(f"a Sequential is repeated at least once, not {times} times; multiply it by 1 or more")
     return times
 
 

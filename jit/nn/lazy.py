@@ -132,7 +132,9 @@ def infer_parameters(module: Any, args: tuple[Any, ...]) -> None:
     with context.no_grad():
         module.initialize_parameters(*args)
     if module.has_uninitialized_params():
-        raise UsageError(f"{type(module).__name__}.initialize_parameters has left a parameter without sizes")
+        raise UsageError(
+            f"{type(module).__name__}.initialize_parameters has left a parameter without sizes; materialize() it"
+        )
     del module._forward_pre_hooks[-1], module._state_hooks["load"][-1]
     if module.cls_to_become is not None:
         module.__class__ = module.cls_to_become
@@ -201,7 +203,7 @@ class _LazyConvolution(LazyModuleMixin):
     def _forget_sizes(self, out_channels: int, bias: bool, device: Any, dtype: Any) -> None:
         layer: Any = self
         if out_channels % layer.groups:
-            raise UsageError(f"{out_channels} channels do not divide into {layer.groups} groups")
+            raise UsageError(f"{out_channels} channels do not divide into {layer.groups} groups; pass a divisor")
         layer.in_channels, layer.out_channels = 0, out_channels
         self.weight = UninitializedParameter(device=device, dtype=dtype)
         if bias:

@@ -38,7 +38,9 @@ class _Table(Module):
             )
         if weight is not None and tuple(weight.shape) != (num_embeddings, embedding_dim):
             wanted, given = [num_embeddings, embedding_dim], list(weight.shape)
-            raise ExpectationError(f"a table of sizes {wanted} was asked for, and one of sizes {given} given")
+            raise ExpectationError(
+                f"a table of sizes {wanted} was asked for, and one of sizes {given} given; pass these"
+            )
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
         self.padding_idx = padding_idx if padding_idx is None or padding_idx >= 0 else num_embeddings + padding_idx
         self.max_norm, self.norm_type = max_norm, norm_type

@@ -451,7 +451,9 @@ class Module(Network):
         Raises:
             UsageError: The subclass does not define it.
         """
-        raise UsageError(f"{type(self).__name__} does not define get_extra_state(self), which its state dict calls for")
+        raise UsageError(
+            f"{type(self).__name__} does not define get_extra_state(self), which its state dict calls for; define it"
+        )
 
     def set_extra_state(self, state: Any) -> None:
         """Take over what `get_extra_state` returned.
@@ -459,7 +461,9 @@ class Module(Network):
         Raises:
             UsageError: The subclass does not define it.
         """
-        raise UsageError(f"{type(self).__name__} does not define set_extra_state(self, state), but one is loaded")
+        raise UsageError(
+            f"{type(self).__name__} does not define set_extra_state(self, state), but a state is loaded; define it"
+        )
 
     def _has_extra_state(self) -> bool:
         return type(self).get_extra_state is not Module.get_extra_state

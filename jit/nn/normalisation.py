@@ -174,7 +174,7 @@ class _InstanceNorm(_RunningNorm):
             return
         told = f"{type(self).__name__} was made for {self.num_features} channels, and this input has {found}"
         if self.affine:
-            raise ShapeError(told)
+            raise ShapeError(f"{told}; make it with num_features={found}")
         warnings.warn(f"{told}; without affine=True it normalises any number of them", stacklevel=5)
 
     def _normalised(self, input: Any) -> Any:

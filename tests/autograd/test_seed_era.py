@@ -369,7 +369,7 @@ def test_callbacks_at_the_end():
     x.register_hook(hook)
     (x * 2).sum().backward()
     assert order == [("hook", False), ("end", True)]
-    with pytest.raises(jit.UsageError, match="none runs"):
+    with pytest.raises(jit.UsageError, match="while no backward runs"):
         jit.autograd.queue_callback(list)
 
 

@@ -42,7 +42,7 @@ def embedding(
         raise ShapeError(f"embedding: the weight should have 2 dims, got sizes {list(weight.shape)}; pass a matrix")
     rows = weight.shape[0]
     if padding_idx is not None and not -rows <= padding_idx < rows:
-        raise UsageError(f"padding_idx is {padding_idx}, but the table has {rows} rows")
+        raise UsageError(f"padding_idx is {padding_idx}, but the table has {rows} rows; pass one of these")
     padding = -1 if padding_idx is None else padding_idx if padding_idx >= 0 else rows + padding_idx
     return F.embedding(weight, input, padding, scale_grad_by_freq)
 
@@ -85,13 +85,13 @@ def embedding_bag(
         raise UsageError(f"embedding_bag: mode is {mode!r}; it must be 'sum', 'mean' or 'max'")
     if per_sample_weights is not None and tuple(per_sample_weights.shape) != tuple(input.shape):
         sizes = f"{list(per_sample_weights.shape)} and {list(input.shape)}"
-        raise ShapeError(f"embedding_bag: per_sample_weights and indices have different sizes, {sizes}")
+        raise ShapeError(f"embedding_bag: per_sample_weights and indices have different sizes, {sizes}; pass the same")
     input, offsets, per_sample_weights = _bags(input, offsets, per_sample_weights)
     if max_norm is not None:
         _renormalise_rows(weight, input, max_norm, norm_type)
     code = _BAG_MODES[mode]
     if padding_idx is not None and not -weight.shape[0] <= padding_idx < weight.shape[0]:
-        raise UsageError(f"padding_idx is {padding_idx}, but the table has {weight.shape[0]} rows")
+        raise UsageError(f"padding_idx is {padding_idx}, but the table has {weight.shape[0]} rows; pass one of these")
     if mode == "max" and scale_grad_by_freq:
         raise UsageError("embedding_bag: scale_grad_by_freq is not for the mode 'max'; leave it out")
     rest = code, False, per_sample_weights, include_last_offset, padding_idx

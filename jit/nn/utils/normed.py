@@ -45,11 +45,11 @@ def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
     """
     expect("weight_norm", module, Module)
     if name in module._computed:
-        raise UsageError(f"{name!r} of this {type(module).__name__} is a normed weight already")
+        raise UsageError(f"{name!r} of this {type(module).__name__} is a normed weight already; norm it once")
     weight = module._parameters.get(name)
     refuse_lazy([weight], "take apart")
     if weight is None:
-        raise UsageError(f"{type(module).__name__} has no parameter {name!r} to be normed")
+        raise UsageError(f"{type(module).__name__} has no parameter {name!r} to be normed; name one of its own")
     norm = WeightNorm(name, -1 if dim is None else dim)
     direction = weight.detach()
     del module._parameters[name]
@@ -72,7 +72,7 @@ def remove_weight_norm(module: Any, name: str = "weight") -> Any:
     """
     expect("remove_weight_norm", module, Module)
     if not isinstance(module._computed.get(name), WeightNorm):
-        raise UsageError(f"{name!r} of this {type(module).__name__} is no normed weight")
+        raise UsageError(f"{name!r} of this {type(module).__name__} is no normed weight; call weight_norm() first")
     weight = module._computed.pop(name)(module).detach()
     del module._parameters[f"{name}_g"], module._parameters[f"{name}_v"]
     module.register_parameter(name, Parameter(weight))

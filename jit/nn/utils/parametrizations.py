@@ -110,7 +110,9 @@ def spectral_norm(
     expect("spectral_norm", module, Module)
     weight = getattr(module, name, None)
     if not isinstance(weight, Tensor):
-        raise UsageError(f"{type(module).__name__} has no parameter or buffer {name!r} to be normed")
+        raise UsageError(
+            f"{type(module).__name__} has no parameter or buffer {name!r} to be normed; name one of its own"
+        )
     return register_parametrization(module, name, _SpectralNorm(weight, n_power_iterations, _rows(module, dim), eps))
 
 
@@ -190,7 +192,9 @@ def orthogonal(
     expect("orthogonal", module, Module)
     weight = getattr(module, name, None)
     if weight is None:
-        raise UsageError(f"{type(module).__name__} has no parameter {name!r} to be kept orthogonal")
+        raise UsageError(
+            f"{type(module).__name__} has no parameter {name!r} to be kept orthogonal; name one of its own"
+        )
     if weight.ndim < 2:
         raise ShapeError(f"orthogonal: a matrix is needed, and {name!r} has the sizes {list(weight.shape)}")
     chosen = "matrix_exp" if orthogonal_map is None else orthogonal_map

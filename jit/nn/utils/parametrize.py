@@ -148,7 +148,9 @@ def register_parametrization(module: Any, tensor_name: str, parametrization: Mod
         return _put_behind(module, tensor_name, parametrization, unsafe)
     original = module._parameters.get(tensor_name, module._buffers.get(tensor_name))
     if original is None:
-        raise UsageError(f"{type(module).__name__} has no parameter or buffer {tensor_name!r} to be parametrized")
+        raise UsageError(
+            f"{type(module).__name__} has no parameter or buffer {tensor_name!r} to parametrize; name one of its own"
+        )
     refuse_lazy([original], "parametrize")
     parametrization.train(module.training)
     before = original.detach()
@@ -183,7 +185,7 @@ def _check_alike(found: Any, original: Any, unsafe: bool, name: str) -> None:
     if unsafe:
         return
     if not isinstance(found, Tensor):
-        raise UsageError(f"the parametrization of {name!r} returned {type(found).__name__}, not a tensor")
+        raise UsageError(f"the parametrization of {name!r} returned {type(found).__name__}; return a tensor")
     if found.shape != original.shape or found.dtype is not original.dtype:
         was, now = ((list(t.shape), t.dtype) for t in (original, found))
         raise UsageError(
@@ -208,7 +210,9 @@ def remove_parametrizations(module: Any, tensor_name: str, leave_parametrized: b
         UsageError: The tensor is not parametrized, or has several originals, of which it cannot become one.
     """
     if not is_parametrized(module, tensor_name):
-        raise UsageError(f"{tensor_name!r} of this {type(module).__name__} is not parametrized")
+        raise UsageError(
+            f"{tensor_name!r} of this {type(module).__name__} is not parametrized; register a parametrization first"
+        )
     listed = module.parametrizations[tensor_name]
     if not leave_parametrized and not listed.is_tensor:
         raise UsageError(f"{tensor_name!r} is computed from {listed.ntensors} tensors; pass leave_parametrized=True")

@@ -157,12 +157,12 @@ def pad_sequence(
     if padding_side not in ("right", "left"):
         raise UsageError(f"padding_side is {padding_side!r}; it must be 'right' or 'left'")
     if not isinstance(sequences, Iterable):
-        raise KindError(f"pad_sequence takes several sequences, not {type(sequences).__name__}")
+        raise KindError(f"pad_sequence takes several sequences, not {type(sequences).__name__}; pass a list")
     listed = list(F.unbind(sequences, 0)) if isinstance(sequences, Tensor) else list(sequences)
     for member in listed:
         expect("each sequence of pad_sequence", member)
     if not listed or any(s.ndim == 0 for s in listed):
-        raise ShapeError("pad_sequence takes one sequence at least, each of one dim at least")
+        raise ShapeError("a sequence of pad_sequence is missing or has no dim; pass at least one, of at least one dim")
     longest = max(s.shape[0] for s in listed)
     padded = [_lengthened(s, longest - s.shape[0], padding_value, padding_side == "left") for s in listed]
     return F.stack(padded, 0 if batch_first else 1)
