@@ -7,7 +7,7 @@ them.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -157,7 +157,7 @@ class Reader:
 
     def _chain(self, data: Mapping[str, Any], view: Any) -> Chain:
         graph = parse(self._texts[_natural(data["graph"], len(self._texts))], tensors=self._arrays)
-        nodes, values = list(graph.nodes), {v.name: v for v in _values(graph)}
+        nodes, values = list(graph.nodes), {v.name: v for v in graph.values}
         for number, arguments, needs, written in data["calls"]:
             node = nodes[_natural(number, len(nodes))]
             _restore_call(node, decode(arguments), Treatment(tuple(needs), tuple(written)))
@@ -250,13 +250,6 @@ def _chosen(nodes: Sequence[Node], numbers: Sequence[Any]) -> list[Node]:
 
 
 # -- graphs ------------------------------------------------------------------------------------------------------
-
-
-def _values(graph: Graph) -> Iterator[Value]:
-    for stage in graph.stages:
-        yield from stage.inputs
-    for node in graph.nodes:
-        yield from node.outputs
 
 
 def _captured(graph: Graph, data: Mapping[str, Any]) -> Sequence[Value]:

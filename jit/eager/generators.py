@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import threading
+import weakref
 from typing import Any
 
 from jit.ir import RandomState
@@ -12,6 +14,9 @@ from jit.ir.errors import KindError, UsageError
 
 from . import context
 from .effects import NOTES, REPLAYED
+
+_alive: weakref.WeakSet[Generator] = weakref.WeakSet()
+"""All generators, for the sake of their locks."""
 
 
 class Generator:
@@ -27,6 +32,7 @@ class Generator:
         self.device = resolve(device)
         self.lock = threading.RLock()
         self._state = RandomState(seed=0)
+        _alive.add(self)
 
     @property
     def state(self) -> RandomState:
@@ -94,6 +100,14 @@ class Generator:
         if trace is not None:
             trace.note_state(self, sets)
 
+
+def _renew_locks() -> None:
+    """Make new locks in a forked child: nobody is left to release one that another thread held."""
+    for generator in _alive:
+        generator.lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_renew_locks)
 
 _default = Generator()
 

@@ -246,10 +246,6 @@ _DIGITS = {dtypes.float16: 11, dtypes.bfloat16: 8, dtypes.float32: 24, dtypes.fl
 """The most bits of a whole number that a dtype holds exactly, whatever the bits are."""
 
 
-def _requiring_context(self: Tensor) -> bool:
-    return context.GRAD_ENABLED.get() and self.requires_grad
-
-
 METHODS: dict[str, Any] = {
     "__getitem__": get_item, "__setitem__": set_item, "__iter__": _iterate,
     "__neg__": lambda self: F.neg(self), "__pos__": lambda self: self, "__abs__": lambda self: F.abs(self),

@@ -134,6 +134,10 @@ class _CyclePhase(NamedTuple):
     momenta: tuple[str, str]
 
 
+_Phase = _CyclePhase
+"""The name of the class in state dicts that were pickled before it was renamed."""
+
+
 class OneCycleLR(LRScheduler):
     """Up to `max_lr`, then down to far below the start, once; the momentum goes the other way (Smith, 2017).
 
