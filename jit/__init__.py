@@ -19,9 +19,9 @@ import sys
 from math import e, inf, nan, pi
 from typing import TYPE_CHECKING, Any
 
-from .ir.collector import collector_resting
+from .ir.collector import collector_resting as _collector_resting
 
-with collector_resting():  # nothing that importing makes is garbage: searching it would take a fifth of the time
+with _collector_resting():  # nothing that importing makes is garbage: searching it would take a fifth of the time
     from . import ir
     from .backends import are_deterministic_algorithms_enabled, use_deterministic_algorithms
     from .eager.context import (
