@@ -72,6 +72,7 @@ def _rnn_step(
 def lstm_cell(
     F: Ops, input: Tensor, hx: Sequence[Tensor], w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None, b_hh: Tensor | None
 ) -> Sequence[Tensor]:
+    """(h, c) after one step of an LSTM: input [N, size], h and c [N, hidden], weights [4 * hidden, ...]."""
     if len(hx) != 2:
         raise UsageError(f"lstm_cell: hx should be (h, c), got {len(hx)} tensors")
     _check_cell("lstm_cell", input, hx[0], w_ih, w_hh, 4)
@@ -90,6 +91,7 @@ def _() -> Iterator[Sample]:
 def gru_cell(
     F: Ops, input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None, b_hh: Tensor | None
 ) -> Tensor:
+    """h after one step of a GRU: input [N, size], hx [N, hidden], weights [3 * hidden, ...]."""
     _check_cell("gru_cell", input, hx, w_ih, w_hh, 3)
     return _gru_step(F, F.linear(input, w_ih, b_ih), hx, w_hh, b_hh)
 
@@ -104,6 +106,7 @@ def _() -> Iterator[Sample]:
 def rnn_tanh_cell(
     F: Ops, input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None, b_hh: Tensor | None
 ) -> Tensor:
+    """tanh(input @ w_ih.T + b_ih + hx @ w_hh.T + b_hh): one step of a plain recurrent network."""
     _check_cell("rnn_tanh_cell", input, hx, w_ih, w_hh, 1)
     return _rnn_step(F, "tanh", F.linear(input, w_ih, b_ih), hx, w_hh, b_hh)
 
@@ -118,6 +121,7 @@ def _() -> Iterator[Sample]:
 def rnn_relu_cell(
     F: Ops, input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None, b_hh: Tensor | None
 ) -> Tensor:
+    """relu(input @ w_ih.T + b_ih + hx @ w_hh.T + b_hh): one step of a plain recurrent network."""
     _check_cell("rnn_relu_cell", input, hx, w_ih, w_hh, 1)
     return _rnn_step(F, "relu", F.linear(input, w_ih, b_ih), hx, w_hh, b_hh)
 
@@ -244,7 +248,7 @@ def lstm(
     F: Ops, input: Tensor, hx: Sequence[Tensor], params: Sequence[Tensor], has_biases: bool, num_layers: int,
     dropout: float, train: bool, bidirectional: bool, batch_first: bool,
 ) -> Sequence[Tensor]:  # fmt: skip
-    """(outputs, last h, last c)."""
+    """(outputs of the last layer, last h, last c) of an LSTM over input [time, batch, size]."""
     states = _states(F, hx)
     options = has_biases, num_layers, dropout, train, bidirectional
     network = _RecurrentNetwork(_lstm_step, params, *options, projected=_is_projected(hx))
@@ -257,7 +261,7 @@ def lstm_packed(
     F: Ops, data: Tensor, batch_sizes: Tensor, hx: Sequence[Tensor], params: Sequence[Tensor], has_biases: bool,
     num_layers: int, dropout: float, train: bool, bidirectional: bool,
 ) -> Sequence[Tensor]:  # fmt: skip
-    """(packed outputs, last h, last c) of packed sequences."""
+    """(packed outputs of the last layer, last h, last c) of an LSTM over packed sequences."""
     states = _states(F, hx)
     options = has_biases, num_layers, dropout, train, bidirectional
     network = _RecurrentNetwork(_lstm_step, params, *options, projected=_is_projected(hx))
@@ -273,7 +277,8 @@ def _relu_step(F: Ops, *rest: Any) -> Any:
 
 
 _SINGLE = {"gru": _gru_step, "rnn_tanh": _tanh_step, "rnn_relu": _relu_step}
-"""Networks with one state, by name."""
+"""The steps of networks with one state, by name."""
+_SAID = {"gru": "a GRU", "rnn_tanh": "a recurrent network with tanh", "rnn_relu": "a recurrent network with relu"}
 
 
 def _declare_single(name: str, step: Callable[..., Any]) -> tuple[Op, Op]:
@@ -283,7 +288,6 @@ def _declare_single(name: str, step: Callable[..., Any]) -> tuple[Op, Op]:
         F: Ops, input: Tensor, hx: Tensor, params: Sequence[Tensor], has_biases: bool, num_layers: int, dropout: float,
         train: bool, bidirectional: bool, batch_first: bool,
     ) -> Sequence[Tensor]:  # fmt: skip
-        """(outputs, last h)."""
         network = _RecurrentNetwork(step, params, has_biases, num_layers, dropout, train, bidirectional)
         out, finals = network.run(F, _time_first(F, input, batch_first), F.unbind(hx, 0))
         return _time_first(F, out, batch_first), F.stack(finals, 0)
@@ -292,11 +296,12 @@ def _declare_single(name: str, step: Callable[..., Any]) -> tuple[Op, Op]:
         F: Ops, data: Tensor, batch_sizes: Tensor, hx: Tensor, params: Sequence[Tensor], has_biases: bool,
         num_layers: int, dropout: float, train: bool, bidirectional: bool,
     ) -> Sequence[Tensor]:  # fmt: skip
-        """(packed outputs, last h) of packed sequences."""
         network = _RecurrentNetwork(step, params, has_biases, num_layers, dropout, train, bidirectional)
         out, finals = _packed_run(F, network, data, batch_sizes, hx.shape[1], F.unbind(hx, 0))
         return out, F.stack(finals, 0)
 
+    padded.__doc__ = f"(outputs of the last layer, last h) of {_SAID[name]} over input [time, batch, size]."
+    packed.__doc__ = f"(packed outputs of the last layer, last h) of {_SAID[name]} over packed sequences."
     schema = f"aten::{name}.input(Tensor input, Tensor hx, {_OPTIONS}, bool batch_first) -> (Tensor, Tensor)"
     schema_packed = f"aten::{name}.data(Tensor data, Tensor batch_sizes, Tensor hx, {_OPTIONS}) -> (Tensor, Tensor)"
     whole = composite(schema, namespaces=("jit",))(padded)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @lru_cache(maxsize=256)
 def nearest(mode: str, size: int, out: int, scale: float | None) -> Any:
-    """The entry out of `size` that each of `out` entries copies: places are found in single precision."""
+    """The index in `size` entries that each of `out` entries copies; places are found in single precision."""
     if size < 1 or out < 1:
         raise ShapeError(f"resizing needs sizes of at least 1, not {size} to {out}")
     step = np.float32(1 / scale if scale else np.float32(size) / np.float32(out))
@@ -67,8 +67,16 @@ def _given_back(m: Any, x: Any, index: tuple[Any, int], dim: int) -> Any:
 
 # -- declarations ------------------------------------------------------------------------------------------------
 
-_ABSENT_BACKWARD = absent("gradients are exported as the transposed products only where ONNX is asked for stage 1")
+_ABSENT_BACKWARD = absent("the gradient of resizing has no ONNX operator")
 _DIMS = {1: "w", 2: "hw", 3: "dhw"}
+_SIZES = {1: "[N, C, L]", 2: "[N, C, H, W]", 3: "[N, C, D, H, W]"}
+_HOW = {
+    "nearest": "by copies of the entry at or before each place",
+    "nearest-exact": "by copies of the entry nearest to each place",
+    "linear": "by linear interpolation", "cubic": "by cubic interpolation",
+    "linear_aa": "by antialiased linear interpolation", "cubic_aa": "by antialiased cubic interpolation",
+}  # fmt: skip
+"""The words for each method in the documentation of its operators."""
 
 
 def _check(self: Any, rank: int, output_size: Sequence[int]) -> None:
@@ -113,6 +121,8 @@ def _declare(name: str, mode: str, rank: int, samples: Callable[[], Any]) -> tup
     def backward_grad(F: Ops, g: Tensor, *given: Any) -> Any:
         return getattr(F, public)(g, *given)
 
+    forward.__doc__ = f"self, {_SIZES[rank]}, resized to the spatial sizes `output_size` {_HOW[mode]}."
+    backward.__doc__ = f"The gradient of the input of `{public}`, of sizes `input_size`."
     op: Op = array(f"aten::{public}(Tensor self, {', '.join(text)}) -> Tensor",
                    grad=dict(self=_named(forward_grad, "F g self_meta", settings)), samples=samples,
                    namespaces=("jit", "nn.functional"))(_named(forward, "m self", settings))  # fmt: skip
@@ -188,7 +198,7 @@ def _result_type(rank: int, mode: str, self: KnownType, output_size: Sequence[in
 
 
 def _check_dtype(dtype: DType, rank: int) -> None:
-    """Between neighbours lies what whole numbers cannot say; bytes are the elements of images and may be rounded."""
+    """DTypeError for whole numbers, which have nothing between neighbours; bytes of images are rounded."""
     known = None if dtype is None else dtypes.as_dtype(dtype)
     if known is None or known.is_floating_point or known.is_complex or (rank == 2 and known is dtypes.uint8):
         return
@@ -223,7 +233,7 @@ def _onnx(g: OnnxWriter, self: Value, mode: str, options: dict[str, Any]) -> Val
 
 
 def _is_ratio(factor: float | None, size: Any, out: Any) -> bool:
-    """Whether a factor says no more than the sizes; of sizes that vary, whole factors do: nothing was rounded."""
+    """Whether a factor is the ratio of the sizes; where a size varies, whole factors are, as nothing is rounded."""
     if not factor:
         return True
     if isinstance(size, int) and isinstance(out, int):
@@ -232,8 +242,11 @@ def _is_ratio(factor: float | None, size: Any, out: Any) -> bool:
 
 
 def _onnx_matrices(g: OnnxWriter, self: Value, mode: str, output_size: Sequence[int], align: bool) -> Value:
-    """Products with the weights. The antialiased Resize of ONNX is another function: onnxruntime 1.31 treats the edges
-    differently, and its cubic differs everywhere."""
+    """Products with the matrices of weights.
+
+    ONNX's antialiased Resize is another function: onnxruntime 1.31 treats the edges differently, and its cubic differs
+    everywhere.
+    """
     sizes = (*self.shape[2:], *output_size)
     if not all(isinstance(size, int) for size in sizes):
         raise g.unsupported("antialiased resizing of or to sizes that vary")
@@ -317,7 +330,7 @@ def interpolate(
     F: Ops, input: Tensor, size: Ints | None, scale_factor: Sequence[float] | None, mode: str,
     align_corners: bool | None, recompute_scale_factor: bool | None, antialias: bool,
 ) -> Tensor:  # fmt: skip
-    """Resize the spatial dims of a (batch, channels, ...) tensor to `size`, or by `scale_factor`."""
+    """input, [N, C, ...], with its spatial dims resized to `size`, or by `scale_factor`, in this mode."""
     rank = input.ndim - 2
     name = _METHODS.get((mode, rank))
     if name is None:
@@ -402,7 +415,7 @@ def _() -> Iterator[Sample]:
 @composite("aten::upsample_bilinear(Tensor input, int[1]? size=None, float[1]? scale_factor=None) -> Tensor",
            namespaces=_FUNCTIONAL)  # fmt: skip
 def upsample_bilinear(F: Ops, input: Tensor, size: Ints | None, scale_factor: Sequence[float] | None) -> Tensor:
-    """`interpolate` linearly, corners meeting corners."""
+    """`interpolate` linearly, with the outermost entries at the outermost ones."""
     return F.interpolate(input, size, scale_factor, "bilinear", True)
 
 
