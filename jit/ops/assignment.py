@@ -57,7 +57,7 @@ def _() -> Iterator[Sample]:
 def fill_tensor(m: Numpy, self: Array, value: Array) -> Array:
     """A tensor of self's sizes and dtype that holds `value`, a number or a 0-d tensor, everywhere."""
     if value.ndim:
-        raise ShapeError(f"fill_ takes a 0-d tensor, and this one has {value.ndim} dims")
+        raise ShapeError(f"fill_: value should be a number or a 0-d tensor, got {value.ndim} dims")
     return m.full(self.shape, value, self.dtype)
 
 

@@ -54,7 +54,7 @@ def _fit(
     dtypes = {o.dtype for o in (input, weight, bias) if o is not None}
     if len(dtypes) > 1:
         names = " and ".join(sorted(map(str, dtypes)))
-        raise DTypeError(f"convolution: expects one dtype, got {names}; cast one")
+        raise DTypeError(f"convolution: expects one dtype, got {names}; cast one of them")
     shapes = tuple(input.shape), tuple(weight.shape), None if bias is None else tuple(bias.shape)
     numbers = tuple(stride), tuple(padding), tuple(dilation), transposed, tuple(output_padding), groups
     return _fit_sizes(*shapes, *numbers)
@@ -479,7 +479,7 @@ def _conv_named(
     if name != "same":
         raise UsageError(f"conv{n}d: padding {name!r} is neither 'same' nor 'valid'")
     if any(s != 1 for s in stride):
-        raise UsageError(f"conv{n}d: padding 'same' goes with stride 1 only, got {list(stride)}")
+        raise UsageError(f"conv{n}d: padding 'same' needs stride 1, got {list(stride)}; give the padding as numbers")
     totals = [d * (k - 1) for d, k in zip(dilation, weight.shape[2:])]
     odd = [t % 2 for t in totals]
     if any(odd):

@@ -42,7 +42,9 @@ def _zeros(F: Ops, g: Tensor, meta: Meta) -> Tensor:
 def _check_index(m: Numpy, name: str, index: Array, size: int, negative: bool = False) -> None:
     """Integers within a dim of `size`."""
     if index.dtype.kind not in "iu":
-        raise DTypeError(f"{name}: an index should be a tensor of integers, got {index.dtype}")
+        raise DTypeError(
+            f"{name}: the index should be a tensor of integers, got {index.dtype}; cast it with index.long()"
+        )
     if index.size:
         low, high = int(index.min()), int(index.max())
         if low < (-size if negative else 0) or high >= size:
@@ -58,10 +60,14 @@ def _fits(name: str, index: Ints, shape: Ints, dim: int, whole: bool = False) ->
     if math.prod(index) == 0 and all(isinstance(n, int) for n in index):
         return at  # no indices: nothing is looked at, whatever the dims
     if len(index) != len(shape) and (len(index) or 1) != (len(shape) or 1):
-        raise ShapeError(f"{name}: an index of sizes {list(index)} and {list(shape)} should have equally many dims")
+        raise ShapeError(
+            f"{name}: the index of sizes {list(index)} should have as many dims as the sizes {list(shape)}"
+        )
     for d, (a, b) in enumerate(zip(index, shape)):
         if a > b and (whole or d != at):
-            raise ShapeError(f"{name}: an index of sizes {list(index)} does not fit {list(shape)} in dim {d}")
+            raise ShapeError(
+                f"{name}: the index of sizes {list(index)} is larger than the sizes {list(shape)} in dim {d}"
+            )
     return at
 
 
@@ -312,11 +318,13 @@ def _() -> Iterator[Sample]:
 def take_along_dim(F: Ops, self: Tensor, indices: Tensor, dim: int | None) -> Tensor:
     """The elements at the places `indices` along dim; the other dims broadcast."""
     if indices.dtype is not dtypes.int64:
-        raise DTypeError(f"take_along_dim: the indices should be int64, got {indices.dtype.name}")
+        raise DTypeError(
+            f"take_along_dim: the indices should be int64, got {indices.dtype.name}; cast them with indices.long()"
+        )
     at = 0 if dim is None else wrap_dim(dim, self.ndim)
     if dim is not None and self.ndim != indices.ndim:
         raise ShapeError(
-            f"take_along_dim: the tensor has {self.ndim} dims and the indices {indices.ndim}; both need as many"
+            f"take_along_dim: the indices have {indices.ndim} dims and the tensor {self.ndim}; give them as many"
         )
     if dim is None:
         self, indices = F.reshape(self, [-1]), F.reshape(indices, [-1])
@@ -341,7 +349,7 @@ def _() -> Iterator[Sample]:
 def _row_check(m: Numpy, name: str, self: Array, dim: int, index: Array) -> int:
     at = wrap_dim(dim, len(self.shape))
     if index.ndim > 1:
-        raise ShapeError(f"{name}: the index should have one dim, got the sizes {list(index.shape)}")
+        raise ShapeError(f"{name}: the index should be a vector, got the sizes {list(index.shape)}")
     _check_index(m, name, index, self.shape[at] if self.ndim else 1)
     return at
 
@@ -489,7 +497,7 @@ def _() -> Iterator[Sample]:
 def index_fill_tensor(F: Ops, self: Tensor, dim: int, index: Tensor, value: Tensor) -> Tensor:
     """self with `value`, a number or a 0-d tensor, in the entries of dim that the vector `index` names."""
     if value.ndim:
-        raise ShapeError(f"index_fill takes a number or a 0-d tensor, and this one has {value.ndim} dims")
+        raise ShapeError(f"index_fill: value should be a number or a 0-d tensor, got {value.ndim} dims")
     rows = F.index_fill(F.zeros_like(self, dtype=dtypes.bool_), dim, index, True)
     return F.masked_fill(self, rows, value)
 
@@ -537,12 +545,14 @@ def _key(name: str, shape: Ints, indices: Sequence[Array | None]) -> tuple[Any, 
     key: list[Any] = []
     for index in indices:
         if index is not None and index.dtype.kind not in "biu":
-            raise DTypeError(f"{name}: an index should be a tensor of integers or a mask, got {index.dtype}")
+            raise DTypeError(
+                f"{name}: an index should be a tensor of integers or bools, got {index.dtype}; cast it first"
+            )
         byte = index is not None and index.dtype.name == "uint8"
         key.append(slice(None) if index is None else index.astype(bool) if byte else index)
     used = sum(k.ndim if not isinstance(k, slice) and k.dtype.kind == "b" else 1 for k in key)
     if used > len(shape):
-        raise DimError(f"{name}: {used} indices are too many for the sizes {list(shape)}")
+        raise DimError(f"{name}: {used} indices are too many for a tensor of sizes {list(shape)}")
     return tuple(key)
 
 
@@ -753,7 +763,7 @@ def _() -> Iterator[Sample]:
 def masked_select(m: Numpy, self: Array, mask: Array) -> Array:
     """A vector of the elements where mask is true, in row-major order; self and mask broadcast."""
     if mask.dtype != bool:
-        raise DTypeError(f"masked_select: the mask should be a tensor of bools, got {mask.dtype}")
+        raise DTypeError(f"masked_select: the mask should be a tensor of bools, got {mask.dtype}; use mask.bool()")
     shape = broadcast_shapes(self.shape, mask.shape)
     return m.broadcast_to(self, shape)[m.broadcast_to(mask, shape)]
 
@@ -795,13 +805,15 @@ def _() -> Iterator[Sample]:
 def masked_scatter(m: Numpy, self: Array, mask: Array, source: Array) -> Array:
     """self with the elements where mask is true replaced by the first ones of source, in row-major order."""
     if mask.dtype != bool:
-        raise DTypeError(f"masked_scatter: the mask should be a tensor of bools, got {mask.dtype}")
+        raise DTypeError(f"masked_scatter: the mask should be a tensor of bools, got {mask.dtype}; use mask.bool()")
     shape = broadcast_shapes(self.shape, mask.shape)
     out = m.array(m.broadcast_to(self, shape), order="C")
     where = m.broadcast_to(mask, shape)
     count = int(where.sum())
     if count > source.size:
-        raise ShapeError(f"masked_scatter: the mask wants {count} elements, and the source has {source.size}")
+        raise ShapeError(
+            f"masked_scatter: the mask is true at {count} places, but the source has {source.size} elements"
+        )
     out[where] = source.reshape(-1)[:count]
     return out
 

@@ -105,7 +105,7 @@ def stack(F: Ops, tensors: Sequence[Tensor], dim: int) -> Tensor:
     first = tuple(tensors[0].shape)
     for tensor in tensors[1:]:
         if tuple(tensor.shape) != first:
-            raise ShapeError(f"stack: the sizes {list(first)} and {list(tensor.shape)} are not equal")
+            raise ShapeError(f"stack: the tensors should have equal sizes, got {list(first)} and {list(tensor.shape)}")
     at = wrap_dim(dim, len(first) + 1)
     return F.cat([F.unsqueeze(t, at) for t in tensors], at)
 
@@ -152,7 +152,7 @@ def _() -> Iterator[Sample]:
 def _by_dim(pad: Ints, ndim: int) -> list[tuple[int, int]]:
     """ATen's pad, which begins at the last dim, as (before, after) of each dim."""
     if len(pad) % 2 or len(pad) > 2 * ndim:
-        raise ShapeError(f"pad: {list(pad)} does not pair up with the last of {ndim} dims")
+        raise ShapeError(f"pad: {list(pad)} should hold two numbers for each of the last dims, at most {ndim}")
     pairs = [(pad[i], pad[i + 1]) for i in range(0, len(pad), 2)]
     return [(0, 0)] * (ndim - len(pairs)) + pairs[::-1]
 
@@ -349,11 +349,11 @@ def _opposite(shifts: Ints) -> list[int]:
 def roll(m: Numpy, self: Array, shifts: Ints, dims: Ints) -> Array:
     """self with the entries of dims moved on by shifts; what leaves at one end comes in at the other."""
     if not shifts:
-        raise UsageError("roll needs at least one shift")
+        raise UsageError("roll: expects at least one shift")
     if not dims and len(shifts) == 1:
         return m.roll(self, shifts[0])
     if len(shifts) != len(dims):
-        raise ShapeError(f"roll: {list(shifts)} and dims {list(dims)} are not equally long")
+        raise ShapeError(f"roll: shifts {list(shifts)} and dims {list(dims)} should be equally long")
     if self.ndim == 0:
         raise DimError("roll: a 0-d tensor has no dim to roll; leave dims out")
     return m.array(m.roll(self, tuple(shifts), tuple(wrap_dim(d, self.ndim) for d in dims)), order="C")
@@ -396,7 +396,9 @@ def _() -> Iterator[Sample]:
 def _repeated_shape(shape: Ints, repeats: Ints) -> tuple[int, ...]:
     lead = len(repeats) - len(shape)
     if lead < 0 or min(repeats, default=0) < 0:
-        raise ShapeError(f"repeat: {list(repeats)} does not say how often to repeat each of {list(shape)}")
+        raise ShapeError(
+            f"repeat: {list(repeats)} should hold a count, not negative, for each of the sizes {list(shape)}"
+        )
     return tuple(r * s for r, s in zip(repeats, (*(1,) * lead, *shape)))
 
 

@@ -183,7 +183,9 @@ def _() -> Iterator[Sample]:
 def _plus(m: Numpy, name: str, self: Array, product: Any, beta: Number, alpha: Number) -> Any:
     """`beta * self + alpha * product`, without looking at `self` where beta is 0."""
     if broadcast_shapes(self.shape, product.shape) != product.shape:
-        raise ShapeError(f"{name}: {list(self.shape)} does not broadcast to the product's {list(product.shape)}")
+        raise ShapeError(
+            f"{name}: the sizes {list(self.shape)} do not broadcast to those of the product, {list(product.shape)}"
+        )
     if product.dtype.kind == "b" and (alpha != 1 or beta not in (0, 1)):
         raise DTypeError(f"{name}: bools are not scaled by numbers; cast with x.int()")
     if product.dtype.kind in "iu":
@@ -297,7 +299,9 @@ def addbmm(F: Ops, self: Tensor, batch1: Tensor, batch2: Tensor, beta: Number, a
     if batch1.ndim != 3 or batch2.ndim != 3 or batch1.shape[0] != batch2.shape[0]:
         raise ShapeError(f"addbmm: expects two batches of matrices, got {list(batch1.shape)} and {list(batch2.shape)}")
     if batch1.shape[2] != batch2.shape[1]:
-        raise ShapeError(f"addbmm: the sizes {list(batch1.shape)} and {list(batch2.shape)} do not fit")
+        raise ShapeError(
+            f"addbmm: the sizes {list(batch1.shape)} and {list(batch2.shape)} do not fit: [b, n, k] goes with [b, k, p]"
+        )
     side_by_side = F.reshape(F.permute(batch1, [1, 0, 2]), [batch1.shape[1], -1 if batch1.numel() else 0])
     below_another = F.reshape(batch2, [batch2.shape[0] * batch2.shape[1], batch2.shape[2]])
     return F.addmm(self, side_by_side, below_another, beta=beta, alpha=alpha)
@@ -441,7 +445,7 @@ def tensordot(F: Ops, self: Tensor, other: Tensor, dims_self: Ints, dims_other: 
     """The sums of products over dims_self of self and dims_other of other; of the other dims, self's come first."""
     left, right = [wrap_dim(d, self.ndim) for d in dims_self], [wrap_dim(d, other.ndim) for d in dims_other]
     if len(left) != len(right):
-        raise ShapeError(f"tensordot: dims {list(dims_self)} and {list(dims_other)} are not equally many")
+        raise ShapeError(f"tensordot: dims {list(dims_self)} and {list(dims_other)} should be equally long")
     for i, j in zip(left, right):  # a dim of size 1 goes with any other
         self = F.sum(self, [i], True) if other.shape[j] == 1 and self.shape[i] != 1 else self
         other = F.sum(other, [j], True) if self.shape[i] == 1 and other.shape[j] != 1 else other
@@ -630,7 +634,7 @@ def cosine_similarity(F: Ops, x1: Tensor, x2: Tensor, dim: int, eps: float) -> T
     """
     x1, x2 = F.broadcast_tensors([x1, x2])
     if x1.dtype.is_integral and x2.dtype.is_integral:
-        raise DTypeError("cosine_similarity: expects floating point tensors, got whole numbers")
+        raise DTypeError("cosine_similarity: expects floating tensors, got integers; cast with x.float()")
     x1, x2 = (F._to_copy(x, dtype=other.dtype) if x.dtype.is_integral else x for x, other in ((x1, x2), (x2, x1)))
     first, second = (x / _raised(F, F.linalg_vector_norm(x, 2, [dim], True), eps) for x in (x1, x2))
     return F.sum(first * second, [dim])
@@ -680,7 +684,9 @@ def scaled_dot_product_attention(
         attn_mask = F.tril(F.ones([query.shape[-2], key.shape[-2]], dtype="bool", device=query.device))
     if attn_mask is not None:
         if attn_mask.dtype.name != "bool" and not attn_mask.dtype.is_floating_point:
-            raise DTypeError(f"a mask of attention is bool or floating, not {attn_mask.dtype.name}")
+            raise DTypeError(
+                f"scaled_dot_product_attention: attn_mask should be bool or floating, got {attn_mask.dtype.name}"
+            )
         bias = F.where(attn_mask, 0.0, -math.inf) if attn_mask.dtype.name == "bool" else attn_mask
         scores = scores + (bias if bias.dtype is scores.dtype else F._to_copy(bias, dtype=scores.dtype))
     weights = F._safe_softmax(scores, -1)

@@ -25,7 +25,7 @@ _CONSTANTS = dict(target=CLASSES, weight=NOT_LEARNT)
 
 def _reduced(F: Ops, losses: Tensor, reduction: int) -> Tensor:
     if reduction not in (NONE, MEAN, SUM):
-        raise UsageError(f"reduction {reduction} is none of 0 (none), 1 (mean), 2 (sum)")
+        raise UsageError(f"reduction should be 0 (none), 1 (mean) or 2 (sum), got {reduction}")
     return losses if reduction == NONE else F.mean(losses) if reduction == MEAN else F.sum(losses)
 
 
@@ -123,7 +123,9 @@ def binary_cross_entropy(F: Ops, self: Tensor, target: Tensor, weight: Tensor | 
     Logarithms are cut off at -100, so that a wrong certainty costs much but not infinitely much.
     """
     if tuple(self.shape) != tuple(target.shape):
-        raise ShapeError(f"binary_cross_entropy: the sizes {list(self.shape)} and {list(target.shape)} are not equal")
+        raise ShapeError(
+            f"binary_cross_entropy: both tensors should have one shape, got {list(self.shape)} and {list(target.shape)}"
+        )
     yes, no = F.clamp(F.log(self), min=-100), F.clamp(F.log1p(-self), min=-100)
     losses = (target - 1) * no - target * yes
     return _reduced(F, losses if weight is None else losses * weight, reduction)
@@ -160,7 +162,9 @@ def binary_cross_entropy_with_logits(
 ) -> Tensor:
     """`binary_cross_entropy` of sigmoid(self), without overflow; pos_weight multiplies the losses of targets 1."""
     if tuple(self.shape) != tuple(target.shape):
-        raise ShapeError(f"binary_cross_entropy: the sizes {list(self.shape)} and {list(target.shape)} are not equal")
+        raise ShapeError(
+            f"binary_cross_entropy: both tensors should have one shape, got {list(self.shape)} and {list(target.shape)}"
+        )
     certainty = F.log_sigmoid(self)
     if pos_weight is not None:
         certainty = certainty * ((pos_weight - 1) * target + 1)
@@ -199,7 +203,7 @@ def _check_classes(self: Ints, target: Ints, weight: Any) -> int:
     if not len(self) >= 1 or tuple(target) != (*self[:dim], *self[dim + 1 :]):
         raise ShapeError(f"nll_loss: a target of sizes {list(target)} does not fit an input of sizes {list(self)}")
     if weight is not None and tuple(weight) != (self[dim],):
-        raise ShapeError(f"nll_loss: expects {self[dim]} weights, one per class, got the sizes {list(weight)}")
+        raise ShapeError(f"nll_loss: expects {self[dim]} weights, one for each class, got the sizes {list(weight)}")
     return dim
 
 

@@ -180,7 +180,7 @@ def _per_channel(*names: str) -> dict[str, tuple[int | str, ...]]:
 
 
 _STATISTIC: tuple[int | str, ...] = (0, GROUP)
-"""The type of a statistic that exists once per sample and group."""
+"""The dims along which a statistic runs that exists once per sample and group, as `Kernel.along` says it."""
 
 
 def _row_or_rest(output_mask: Sequence[bool]) -> str:
@@ -434,7 +434,7 @@ def _batch_norm(
     if training and input.numel() == input.shape[1] != 0:
         raise ShapeError(f"batch_norm: training needs more than one value per channel, got {list(input.shape)}")
     if not training and (running_mean is None or running_var is None):
-        raise ShapeError("batch_norm: evaluation needs running_mean and running_var")
+        raise ShapeError("batch_norm: evaluation needs running_mean and running_var; pass them, or training=True")
     return _normalised(F, input, weight, bias, running_mean, running_var, training, momentum, eps)[0]
 
 
@@ -504,7 +504,7 @@ def _native_batch_norm_legit_no_stats(
 ) -> Sequence[Tensor]:
     """`native_batch_norm` with the statistics of the batch."""
     if not training:
-        raise ShapeError("batch_norm: evaluation needs running_mean and running_var")
+        raise ShapeError("batch_norm: evaluation needs running_mean and running_var; pass them, or training=True")
     return F.native_batch_norm(input, weight, bias, None, None, True, momentum, eps)
 
 
@@ -808,7 +808,9 @@ _IN_GROUP, _IN_CHANNEL = (2, 3), (0, 3)
 
 def _groups(name: str, input: Any, N: int, C: int, HxW: int, group: int, *vectors: Any) -> _Groups:
     if input.ndim < 2 or (input.shape[0], input.shape[1]) != (N, C) or math.prod(input.shape[2:]) != HxW:
-        raise ShapeError(f"{name}: the sizes {list(input.shape)} are not those of {N} samples, {C} channels of {HxW}")
+        raise ShapeError(
+            f"{name}: the sizes {list(input.shape)} are not {N} samples of {C} channels with {HxW} elements"
+        )
     if group < 1 or C % group:
         raise ShapeError(f"{name}: {group} groups do not divide the channels of {list(input.shape)}")
     for vector in vectors:

@@ -29,7 +29,7 @@ def _check_counts(name: str, n: int, **lists: Any) -> None:
     """ShapeError if a list of numbers is not one a dim; an empty stride is the kernel's."""
     for what, numbers in lists.items():
         if len(numbers) not in (1, n) and not (what == "stride" and not numbers):
-            raise ShapeError(f"{name}: {what} is one number or {n}, one a dim, and {len(numbers)} were given")
+            raise ShapeError(f"{name}: {what} should be one number, or {n}, one for each dim, got {len(numbers)}")
 
 
 def _pool(
@@ -37,18 +37,20 @@ def _pool(
 ) -> PoolGeometry:
     if len(shape) not in (n + 1, n + 2) or 0 in shape[-n - 1 :]:
         raise ShapeError(
-            f"{name}: expects {n + 1} or {n + 2} dims, of which only that of the batch may be empty, got {list(shape)}"
+            f"{name}: expects {n + 1} or {n + 2} dims, of which only the batch may be empty, got {list(shape)}"
         )
 
     def each(values: Any) -> tuple[int, ...]:
         return tuple(values) * n if len(values) == 1 else tuple(values)
 
-    _check_counts(name, n, kernel=kernel, stride=stride, padding=padding, dilation=dilation)
+    _check_counts(name, n, kernel_size=kernel, stride=stride, padding=padding, dilation=dilation)
     pool = PoolGeometry(each(kernel), each(stride or kernel), each(padding), each(dilation), ceil)
     if min(*pool.kernel, *pool.stride, *pool.dilation) < 1 or min(pool.padding) < 0:
-        raise UsageError(f"{name}: kernel, stride and dilation should be positive, and padding not negative")
+        raise UsageError(f"{name}: kernel_size, stride and dilation should be positive, and padding not negative")
     if any(2 * p > k for p, k in zip(pool.padding, pool.kernel)):
-        raise UsageError(f"{name}: padding {list(pool.padding)} exceeds half of the kernel {list(pool.kernel)}")
+        raise UsageError(
+            f"{name}: padding {list(pool.padding)} should be at most half of kernel_size {list(pool.kernel)}"
+        )
     return pool
 
 
@@ -373,7 +375,7 @@ def max_pool1d_with_indices(
     """(the largest element of each window, its place along the last dim) of [N, C, L] or [C, L]."""
     if self.ndim not in (2, 3):
         raise ShapeError(f"max_pool1d: expects [N, C, L] or [C, L], got the sizes {list(self.shape)}")
-    _check_counts("max_pool1d", 1, kernel=kernel_size, stride=stride, padding=padding, dilation=dilation)
+    _check_counts("max_pool1d", 1, kernel_size=kernel_size, stride=stride, padding=padding, dilation=dilation)
     step = stride or kernel_size
     both = F.max_pool2d_with_indices(
         F.unsqueeze(self, -2), [1, *kernel_size], [1, *step], [0, *padding], [1, *dilation], ceil_mode
@@ -395,7 +397,7 @@ def max_pool1d(
     """The largest element of each window of [N, C, L] or [C, L]."""
     if input.ndim not in (2, 3):
         raise ShapeError(f"max_pool1d: expects [N, C, L] or [C, L], got the sizes {list(input.shape)}")
-    _check_counts("max_pool1d", 1, kernel=kernel_size, stride=stride, padding=padding, dilation=dilation)
+    _check_counts("max_pool1d", 1, kernel_size=kernel_size, stride=stride, padding=padding, dilation=dilation)
     step = stride or kernel_size
     flat = F.max_pool2d(
         F.unsqueeze(input, -2), [1, *kernel_size], [1, *step], [0, *padding], [1, *dilation], ceil_mode
@@ -642,7 +644,7 @@ def avg_pool1d(
     F: Ops, self: Tensor, kernel_size: Ints, stride: Ints, padding: Ints, ceil_mode: bool, count_include_pad: bool
 ) -> Tensor:
     """The mean of each window of [N, C, L] or [C, L]."""
-    _check_counts("avg_pool1d", 1, kernel=kernel_size, stride=stride, padding=padding)
+    _check_counts("avg_pool1d", 1, kernel_size=kernel_size, stride=stride, padding=padding)
     geometry = [1, *kernel_size], [1, *(stride or kernel_size)], [0, *padding]
     return F.squeeze(F.avg_pool2d(F.unsqueeze(self, -2), *geometry, ceil_mode, count_include_pad), -2)
 
@@ -679,7 +681,7 @@ def _averaged(m: Numpy, x: Array, matrices: Any) -> Any:
 
 def _adaptive_sizes(name: str, shape: Ints, n: int, output_size: Ints) -> list[int]:
     if len(shape) not in (n + 1, n + 2) or 0 in shape[len(shape) - n :]:
-        raise ShapeError(f"{name}: expects {n + 1} or {n + 2} dims, none of the last empty, got {list(shape)}")
+        raise ShapeError(f"{name}: expects {n + 1} or {n + 2} dims, the last {n} of them not empty, got {list(shape)}")
     if min(output_size) < 0:
         raise UsageError(f"{name}: output_size {list(output_size)} must not be negative")
     return [*shape[: len(shape) - n], *output_size]
@@ -849,7 +851,9 @@ def _adaptive_max(m: Numpy, x: Array, output_size: Ints) -> Any:
     sizes = x.shape[x.ndim - n :]
     lead = x.shape[: x.ndim - n]
     if 0 in x.shape[1:]:
-        raise ShapeError(f"adaptive max pooling takes inputs of which only the batch may be empty, not {list(x.shape)}")
+        raise ShapeError(
+            f"adaptive max pooling: expects dims of which only the batch may be empty, got {list(x.shape)}"
+        )
     values, places = m.empty((*lead, *output_size), x.dtype), m.empty((*lead, *output_size), m.int64)
     lines = m.arange(math.prod(sizes)).reshape(sizes)
     cells: list[tuple[tuple[int, ...], tuple[Any, ...]]] = [((), ())]

@@ -57,7 +57,7 @@ def _element(dtype: DType | None) -> Any:
 
 def _check_sizes(size: Ints) -> None:
     if min(size, default=0) < 0:
-        raise ShapeError(f"a tensor cannot have the negative size in {list(size)}")
+        raise ShapeError(f"a tensor cannot have a negative size, got {list(size)}")
 
 
 def _onnx_draw(g: OnnxWriter, name: str, size: Ints, **parameters: Any) -> Value:
@@ -137,7 +137,9 @@ def _check_bounds(m: Numpy, name: str, low: int, high: int, dtype: Any) -> None:
     else:
         least, most = int(m.iinfo(dtype).min), int(m.iinfo(dtype).max)
     if low < least or high - 1 > most:
-        raise UsageError(f"{name}: numbers from {low} to {high - 1} do not fit {kind.name}, [{least}, {most}]")
+        raise UsageError(
+            f"{name}: {kind.name} holds numbers from {least} to {most}, but {low} to {high - 1} are asked for"
+        )
 
 
 def _onnx_integers(g: OnnxWriter, low: int, high: int, size: Ints) -> Value:
@@ -353,7 +355,9 @@ def _no_gradient(F: Ops, g: Tensor) -> Any:
 def bernoulli(m: Numpy, state: RandomState, self: Array) -> tuple[Array, int]:
     """Zeros and ones in self's sizes and dtype: 1 with the probability that self holds, or with p."""
     if self.dtype.kind in "biu":
-        raise DTypeError(f"bernoulli: expects floating probabilities, got {self.dtype}")
+        raise DTypeError(
+            f"bernoulli: probabilities should be floating, got {self.dtype}; cast with x.float(), or pass p"
+        )
     wide = self.astype(m.float32) if self.dtype.itemsize == 2 else self
     _check_probabilities(m, "bernoulli", wide)
     return _coins(m, state, self, wide)
@@ -422,7 +426,9 @@ def multinomial(m: Numpy, state: RandomState, self: Array, num_samples: int, rep
     each divided by an exponential number; their order is that of draws without replacement.
     """
     if self.ndim not in (1, 2) or not dtypes.from_numpy(self.dtype).is_floating_point:
-        raise UsageError(f"multinomial takes floating weights of 1 or 2 dims, not {self.dtype} of {list(self.shape)}")
+        raise UsageError(
+            f"multinomial: expects floating weights of 1 or 2 dims, got {self.dtype} of {list(self.shape)}"
+        )
     weights = self.astype(m.float64).reshape(-1, self.shape[-1])
     _check_weights(m, weights, num_samples, replacement)
     rows = weights.shape[0]
@@ -437,12 +443,19 @@ def multinomial(m: Numpy, state: RandomState, self: Array, num_samples: int, rep
 
 
 def _check_weights(m: Numpy, weights: Array, num_samples: int, replacement: bool) -> None:
-    if num_samples <= 0 or (not replacement and num_samples > weights.shape[1]):
-        raise UsageError(f"multinomial: cannot draw {num_samples} of {weights.shape[1]} categories without replacement")
+    if num_samples <= 0:
+        raise UsageError(f"multinomial: num_samples must be positive, got {num_samples}")
+    if not replacement and num_samples > weights.shape[1]:
+        raise UsageError(
+            f"multinomial: cannot draw {num_samples} of {weights.shape[1]} categories without replacement; "
+            "draw fewer, or pass replacement=True"
+        )
     if not bool((weights >= 0).all() & m.isfinite(weights).all() & (weights.sum(axis=1) > 0).all()):
         raise UsageError("multinomial: weights must be finite, not negative, and not all zero")
     if not replacement and bool(((weights > 0).sum(axis=1) < num_samples).any()):
-        raise UsageError(f"multinomial: fewer than {num_samples} categories have a positive weight")
+        raise UsageError(
+            f"multinomial: fewer than {num_samples} categories have a positive weight; pass replacement=True"
+        )
 
 
 @multinomial.type
@@ -475,9 +488,9 @@ def _() -> Iterator[Sample]:
 def uniform(m: Numpy, state: RandomState, self: Array, from_: float, to: float) -> tuple[Array, int]:
     """Numbers drawn evenly from [from_, to), in self's sizes and dtype: what `uniform_` writes."""
     if from_ > to:
-        raise UsageError(f"uniform_: expects from <= to, got {from_} and {to}")
+        raise UsageError(f"uniform_: from must not exceed to, got {from_} and {to}")
     if self.dtype.kind not in "biu" and to - from_ > float(ml_dtypes.finfo(self.dtype).max):  # type: ignore[no-untyped-call]
-        raise UsageError(f"uniform_: from {from_} to {to} is further than {self.dtype} reaches")
+        raise UsageError(f"uniform_: the range from {from_} to {to} is wider than {self.dtype} can hold")
     numbers, blocks = _drawn(m, "uniform", state, self.shape, self.dtype)
     return (numbers * (to - from_) + _in_both_parts(self, from_)).astype(self.dtype), blocks
 
@@ -530,7 +543,7 @@ def cauchy(m: Numpy, state: RandomState, self: Array, median: float, sigma: floa
 
 def _wide_float(m: Numpy, name: str, self: Array) -> Any:
     if not dtypes.from_numpy(self.dtype).is_floating_point:
-        raise DTypeError(f"{name} writes floating numbers, which do not go into {self.dtype}")
+        raise DTypeError(f"{name} writes floating numbers, which {self.dtype} cannot hold; cast with x.float() first")
     return m.float64 if self.dtype == m.float64 else m.float32
 
 
@@ -561,7 +574,7 @@ def _(g: OnnxWriter, self: Value, mean: float, std: float, generator: Generator 
 def geometric(m: Numpy, state: RandomState, self: Array, p: float) -> tuple[Array, int]:
     """Numbers of trials, each of success with probability p, up to the first success, in self's sizes and dtype."""
     if not 0 < p < 1:
-        raise UsageError(f"geometric_: p lies between 0 and 1, got {p}")
+        raise UsageError(f"geometric_: p must lie between 0 and 1, got {p}")
     numbers, blocks = _drawn(m, "exponential", state, self.shape, m.float64)
     return m.maximum(m.ceil(numbers / -math.log1p(-p)), 1).astype(self.dtype), blocks
 
@@ -653,7 +666,7 @@ def _check_stds(std: Tensor) -> None:
     """Refuse negative elements in a tensor of standard deviations; while recording they are not looked at."""
     array = getattr(std, "_array", None)
     if array is not None and (array < 0).any():
-        raise UsageError("normal: the standard deviations must not be negative, and an element is")
+        raise UsageError("normal: the standard deviations must not be negative, but one of them is")
 
 
 @composite("aten::normal.Tensor_Tensor(Tensor mean, Tensor std, *, Generator? generator=None) -> Tensor",

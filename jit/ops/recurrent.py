@@ -41,7 +41,13 @@ def _check_cell(name: str, input: Tensor, hidden: Tensor, w_ih: Tensor, w_hh: Te
     if input.shape[-1] != w_ih.shape[-1]:
         raise ShapeError(f"{name}: an input of sizes {list(input.shape)} does not fit w_ih of {list(w_ih.shape)}")
     if tuple(w_hh.shape) != (gates * size, size) or w_ih.shape[0] != gates * size:
-        raise ShapeError(f"{name}: a state of sizes {list(hidden.shape)} does not fit w_hh of {list(w_hh.shape)}")
+        wanted, given = (
+            f"[{gates * size}, ...] and [{gates * size}, {size}]",
+            f"{list(w_ih.shape)} and {list(w_hh.shape)}",
+        )
+        raise ShapeError(
+            f"{name}: with a state of size {size}, w_ih and w_hh should have the sizes {wanted}, got {given}"
+        )
 
 
 def _lstm_step(
@@ -159,7 +165,7 @@ class _RecurrentNetwork:
         width = 2 + 2 * self.has_biases + self.projected
         wanted = self.layers * self.directions * width
         if len(self.params) != wanted:
-            raise UsageError(f"expects {wanted} weights for {self.layers} layers, got {len(self.params)}")
+            raise UsageError(f"{self.layers} recurrent layers take {wanted} tensors in params, got {len(self.params)}")
         found = list(self.params[at * width : (at + 1) * width])
         projection = found.pop() if self.projected else None
         return [*found, *[None] * (4 - len(found)), projection]

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 def nearest(mode: str, size: int, out: int, scale: float | None) -> Any:
     """The index in `size` entries that each of `out` entries copies; places are found in single precision."""
     if size < 1 or out < 1:
-        raise ShapeError(f"resizing needs sizes of at least 1, not {size} to {out}")
+        raise ShapeError(f"resizing needs sizes of at least 1, got {size} to {out}")
     step = np.float32(1 / scale if scale else np.float32(size) / np.float32(out))
     if mode == "nearest":
         places = np.arange(out, dtype=np.float32) * step
@@ -82,8 +82,8 @@ _HOW = {
 def _check(self: Any, rank: int, output_size: Sequence[int]) -> None:
     if len(self.shape) != rank + 2 or len(output_size) != rank:
         raise ShapeError(
-            f"resizing over {rank} dims takes a tensor of {rank + 2} dims and {rank} output sizes, "
-            f"not {list(self.shape)} and {list(output_size)}"
+            f"resizing over {rank} dims expects a tensor of {rank + 2} dims and {rank} output sizes, "
+            f"got {list(self.shape)} and {list(output_size)}"
         )
 
 
@@ -144,7 +144,7 @@ def _declare_vec(public: str, rank: int, index: bool, samples: Callable[[], Any]
     def body(F: Ops, input: Tensor, output_size: Ints | None, *rest: Any) -> Tensor:
         *settings, factors = rest
         if (output_size is None) == (factors is None):
-            raise UsageError(f"{public} takes either output_size or scale_factors, and exactly one of them")
+            raise UsageError(f"{public}: pass either output_size or scale_factors, and not both")
         given = _checked_count(public, rank, output_size if factors is None else factors)
         if factors is None:
             return getattr(F, public)(input, given, *settings, *[None] * rank)
@@ -158,7 +158,7 @@ def _declare_vec(public: str, rank: int, index: bool, samples: Callable[[], Any]
 
 def _checked_count(name: str, rank: int, values: Any) -> Any:
     if len(values) != rank:
-        raise UsageError(f"{name} takes one number for each of the {rank} spatial dims, not {list(values)}")
+        raise UsageError(f"{name}: expects one number for each of the {rank} spatial dims, got {list(values)}")
     return values
 
 
@@ -203,8 +203,8 @@ def _check_dtype(dtype: DType, rank: int) -> None:
     if known is None or known.is_floating_point or known.is_complex or (rank == 2 and known is dtypes.uint8):
         return
     raise DTypeError(
-        f"resizing between neighbours takes floating tensors{' or bytes' if rank == 2 else ''}, and this one is "
-        f"{known.name}; cast with x.float(), or take the mode 'nearest'"
+        f"interpolation between neighbours expects a floating tensor{' or uint8' if rank == 2 else ''}, got "
+        f"{known.name}; cast with x.float(), or use the mode 'nearest'"
     )
 
 
@@ -334,7 +334,9 @@ def interpolate(
     rank = input.ndim - 2
     name = _METHODS.get((mode, rank))
     if name is None:
-        raise UsageError(f"interpolate has no mode {mode!r} for {input.ndim}-dimensional tensors")
+        modes = ", ".join(mode for mode, dims in _METHODS if dims == rank)
+        way_out = f"use one of {modes}" if modes else "pass a tensor of 3 to 5 dims"
+        raise UsageError(f"interpolate has no mode {mode!r} for tensors of {input.ndim} dims; {way_out}")
     _check_options(size, scale_factor, mode, align_corners, recompute_scale_factor, antialias)
     sizes, factors = _wanted(input.shape[2:], size, scale_factor, bool(recompute_scale_factor) or mode == "area")
     if mode == "area":
@@ -349,7 +351,7 @@ def _check_options(
     antialias: bool,
 ) -> None:  # fmt: skip
     if (size is None) == (factor is None):
-        raise UsageError("interpolate takes either size or scale_factor, and exactly one of them")
+        raise UsageError("interpolate: pass either size or scale_factor, and not both")
     if mode in _WITHOUT_CORNERS and align is not None:
         raise UsageError(f"align_corners belongs to linear and cubic modes; leave it out with mode {mode!r}")
     if recompute and size is not None:

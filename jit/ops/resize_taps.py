@@ -46,7 +46,7 @@ class Taps(NamedTuple):
 
     @property
     def same(self) -> bool:
-        """Whether every output is the entry in its place: a factor that changes no size moves nothing, but in cubic."""
+        """Whether the output is the input: sizes are equal, and the filter is not cubic, which blurs all the same."""
         return self.size == self.out and self.key[0] != "cubic"
 
 
@@ -59,7 +59,7 @@ _SMALL = 1 << 17
 def taps(mode: str, size: int, out: int, align: bool, scale: float | None) -> Taps:
     """The taps of one dim; `scale` is the factor that the user gave, if any."""
     if size < 1 or out < 1:
-        raise ShapeError(f"resizing needs sizes of at least 1, not {size} to {out}")
+        raise ShapeError(f"resizing needs sizes of at least 1, got {size} to {out}")
     return (_kept if size + out <= _KEPT else _made)(mode, size, out, align, scale)
 
 
@@ -89,7 +89,7 @@ def _linear(places: Any, size: int) -> tuple[Tap, ...]:
 
 
 def _cubic(places: Any, size: int) -> tuple[Tap, ...]:
-    """Keys' cubic convolution with a = -0.75, border entries repeated."""
+    """The taps of Keys' cubic convolution with a = -0.75; entries at the border are repeated."""
     low = np.floor(places)
     return tuple(Tap(None, _inside(low + k, size), _keys(places - low - k, -0.75)) for k in (-1, 0, 1, 2))
 
@@ -107,7 +107,7 @@ def _keys(x: Any, a: float) -> Any:
 
 
 def _antialiased(mode: str, size: int, out: int, step: float) -> tuple[Tap, ...]:
-    """The filter is stretched by the step where that shrinks the image, cut at the border, and normalised."""
+    """The taps of a filter that is stretched by the step where the image shrinks, cut at the border, and normalised."""
     stretch = max(step, 1.0)
     reach = (1 if mode == "linear_aa" else 2) * stretch
     centre = step * (np.arange(out) + 0.5)
@@ -215,7 +215,7 @@ def _precision(largest: float) -> int:
 
 
 def _merged(given: Sequence[Tap]) -> tuple[Tap, ...]:
-    """Taps of which those that meet the same entry are one: at the border entries are repeated."""
+    """The taps, with those that meet the same entry added up: border entries are met repeatedly."""
     found = list(given)
     for k in range(len(found) - 1, 0, -1):
         before, tap = found[k - 1], found[k]

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 def _check_source(name: str, part: Geometry, source: Ints) -> None:
     if tuple(source) != part.sizes:
-        raise ShapeError(f"{name}: expects a source of sizes {list(part.sizes)}, got {list(source)}")
+        raise ShapeError(f"{name}: src should have the sizes {list(part.sizes)}, got {list(source)}")
 
 
 def _same(self: TensorType) -> TensorType:
@@ -481,7 +481,9 @@ def as_strided_scatter(
     _check_source("as_strided_scatter", part, src.shape)
     places = flat_places(m, *part)
     if places.size and int(places.max()) >= self.size:
-        raise ShapeError(f"as_strided_scatter: element {int(places.max())} lies outside the {self.size} of self")
+        raise ShapeError(
+            f"as_strided_scatter: element {int(places.max())} lies outside the {self.size} elements of self"
+        )
     out = m.array(self, order="C")
     out.reshape(-1)[places] = src
     return out

@@ -236,7 +236,7 @@ def inverse_order(dims: Ints) -> list[int]:
 def permute(geometry: Geometry, dims: Ints) -> Geometry:
     """self with its dims in the order `dims`: dim i of the result is dim dims[i] of self."""
     if len(dims) != geometry.ndim:
-        raise ShapeError(f"permute: dims {list(dims)} do not name each of the {geometry.ndim} dims once")
+        raise ShapeError(f"permute: dims {list(dims)} should name each of the {geometry.ndim} dims once")
     return geometry.permute(wrap_dims(tuple(dims), geometry.ndim))
 
 
@@ -264,7 +264,7 @@ def movedim_list(F: Ops, self: Tensor, source: Ints, destination: Ints) -> Tenso
 
 def _moved(ndim: int, source: tuple[int, ...], destination: tuple[int, ...]) -> list[int]:
     if len(source) != len(destination):
-        raise ShapeError(f"movedim: {list(source)} and {list(destination)} are not equally long")
+        raise ShapeError(f"movedim: source {list(source)} and destination {list(destination)} should be equally long")
     if not source:
         return list(range(ndim))
     origins, targets = wrap_dims(source, ndim), wrap_dims(destination, ndim)
@@ -533,7 +533,7 @@ def _narrowed(size: int, dim: int, start: int, length: int) -> int:
         raise DimError(f"narrow: start {start} is out of range for dim {dim} of size {size}")
     first = start + size if start < 0 else start
     if first + length > size:
-        raise ShapeError(f"narrow: start {start} and length {length} leave dim {dim} of size {size}")
+        raise ShapeError(f"narrow: start {start} and length {length} reach beyond dim {dim} of size {size}")
     return first
 
 
@@ -643,7 +643,9 @@ def split_with_sizes(geometry: Geometry, split_sizes: Ints, dim: int) -> list[Ge
         raise DimError("split_with_sizes: expects at least a 1-dim tensor")
     at = wrap_dim(dim, geometry.ndim)
     if sum(split_sizes) != geometry.sizes[at] or min(split_sizes, default=0) < 0:
-        raise ShapeError(f"split: {list(split_sizes)} do not sum to the {geometry.sizes[at]} entries of dim {dim}")
+        raise ShapeError(
+            f"split: {list(split_sizes)} should sum to the size {geometry.sizes[at]} of dim {dim}, and none be negative"
+        )
     return _windows(geometry, at, split_sizes)
 
 
@@ -783,7 +785,7 @@ def unfold(geometry: Geometry, dimension: int, size: int, step: int) -> Geometry
         return Geometry((size,), (1,), geometry.offset)
     if step <= 0 or size < 0 or size > geometry.sizes[at]:
         raise ShapeError(
-            f"unfold: windows of size {size}, step {step} do not fit dim {dimension} of size {geometry.sizes[at]}"
+            f"unfold: windows of size {size} at step {step} do not fit dim {dimension} of size {geometry.sizes[at]}"
         )
     count = (geometry.sizes[at] - size) // step + 1
     return geometry.window(at, 0, count, step).insert(geometry.ndim, size, geometry.strides[at])
@@ -817,7 +819,7 @@ def diagonal_length(rows: int, columns: int, offset: int) -> int:
 def _two_dims(name: str, dim1: int, dim2: int, ndim: int) -> tuple[int, int]:
     a, b = wrap_dim(dim1, ndim), wrap_dim(dim2, ndim)
     if a == b:
-        raise UsageError(f"{name}: dim1 and dim2 are both {a}")
+        raise UsageError(f"{name}: dim1 and dim2 are both {a}; name two different dims")
     return a, b
 
 
@@ -868,7 +870,7 @@ def _() -> Iterator[Sample]:
 def as_strided(geometry: Geometry, size: Ints, stride: Ints, storage_offset: int | None) -> Geometry:
     """The elements of self's storage in these sizes and strides, from storage_offset on (None: where self begins)."""
     if len(size) != len(stride):
-        raise ShapeError(f"as_strided: {list(size)} and {list(stride)} are not equally long")
+        raise ShapeError(f"as_strided: size {list(size)} and stride {list(stride)} should be equally long")
     if min(size, default=0) < 0 or min(stride, default=0) < 0:
         raise ShapeError(f"as_strided: sizes {list(size)} and strides {list(stride)} must not be negative")
     return Geometry(tuple(size), tuple(stride), geometry.offset if storage_offset is None else storage_offset)
