@@ -114,7 +114,7 @@ def _() -> Iterator[Sample]:
 # -- extrema -----------------------------------------------------------------------------------------------------
 
 
-def _running(m: Numpy, ufunc: Any, self: Array, dim: int) -> Any:
+def _running(m: Numpy, ufunc: np.ufunc, self: Array, dim: int) -> Any:
     """(running extrema, the index where each was last attained); from a NaN on, all are NaN."""
     at = wrap_dim(dim, self.ndim)
     if not self.ndim or not self.size:

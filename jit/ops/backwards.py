@@ -166,7 +166,7 @@ def elu_backward(
     return grad_output * m.where(self_or_result > 0, scale, falling)
 
 
-def elu_bend(F: Ops, factor: Any, input_scale: Number, is_result: bool, self_or_result: Tensor) -> Tensor:
+def elu_bend(F: Ops, factor: Number, input_scale: Number, is_result: bool, self_or_result: Tensor) -> Tensor:
     """The derivative of elu's slope, without the factor g; 0 above 0."""
     if is_result:
         bend: Any = input_scale

@@ -93,7 +93,7 @@ def weighted(array: Array, alpha: Number) -> Array:
     return times(array, alpha)
 
 
-def require_real_factor(dtype: Any, number: Number) -> None:
+def require_real_factor(dtype: np.dtype[Any], number: Number) -> None:
     """Refuse to multiply elements of a real dtype by a complex number in their own dtype."""
     if isinstance(number, (complex, np.complexfloating)) and dtype.kind != "c":
         raise DTypeError(f"a real tensor cannot be multiplied by the complex number {number}; cast it to complex first")

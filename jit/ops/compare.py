@@ -224,7 +224,7 @@ def _one_of_bits() -> Any:
 def onnx_bits(name: str) -> Any:
     """`And` and its like on bools, `BitwiseAnd` and its like (from opset 18 on) on integers."""
 
-    def symbolic(g: OnnxWriter, *operands: Any) -> Value:
+    def symbolic(g: OnnxWriter, *operands: Value) -> Value:
         if operands[0].dtype is dtypes.bool_:
             return g.op(name, *operands)
         if g.opset < 18:

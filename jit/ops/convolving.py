@@ -81,7 +81,7 @@ def window_of(
 ) -> ConvGeometry:
     """The window over `spatial` dims; single numbers stand for all of them."""
 
-    def each(name: str, values: Any, least: int) -> tuple[int, ...]:
+    def each(name: str, values: Sequence[int], least: int) -> tuple[int, ...]:
         values = tuple(values) * spatial if len(values) == 1 else tuple(values)
         if len(values) != spatial or min(values) < least:
             raise ShapeError(f"convolution: {name} {list(values)} should be {spatial} numbers of at least {least}")

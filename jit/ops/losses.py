@@ -29,7 +29,7 @@ def _reduced(F: Ops, losses: Tensor, reduction: int) -> Tensor:
     return losses if reduction == NONE else F.mean(losses) if reduction == MEAN else F.sum(losses)
 
 
-def _share(g: Tensor, count: Any, reduction: int) -> Tensor:
+def _share(g: Tensor, count: int, reduction: int) -> Tensor:
     """The gradient of each of `count` elements of a reduced loss."""
     return g / count if reduction == MEAN else g
 

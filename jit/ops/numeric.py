@@ -30,7 +30,7 @@ whole_only = Refusal(is_bool, "cast with x.int()")
 # -- signs -------------------------------------------------------------------------------------------------------
 
 
-def _onnx_negative(g: OnnxWriter, x: Any) -> Value:
+def _onnx_negative(g: OnnxWriter, x: Value) -> Value:
     """Whether the sign bit is set, that of -0.0 included; that of a NaN cannot be read in ONNX."""
     zero = g.constant(0, like=x)
     if not x.dtype.is_floating_point:

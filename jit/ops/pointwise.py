@@ -439,7 +439,7 @@ def _(m: Numpy, self: Array, exponent: Array) -> Array:
 _ROOTS = (0.5, -0.5)
 
 
-def _number_power(m: Numpy, self: Array, exponent: Array, number: Any) -> Any:
+def _number_power(m: Numpy, self: Array, exponent: Array, number: Number) -> Array:
     if number == 2:
         return self * self
     if number in _ROOTS and self.dtype.kind == "f":

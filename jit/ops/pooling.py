@@ -40,7 +40,7 @@ def _pool(
             f"{name}: expects {n + 1} or {n + 2} dims, of which only the batch may be empty, got {list(shape)}"
         )
 
-    def each(values: Any) -> tuple[int, ...]:
+    def each(values: Sequence[int]) -> tuple[int, ...]:
         return tuple(values) * n if len(values) == 1 else tuple(values)
 
     _check_counts(name, n, kernel_size=kernel, stride=stride, padding=padding, dilation=dilation)

@@ -330,7 +330,7 @@ def _() -> Iterator[Sample]:
 # -- by given probabilities --------------------------------------------------------------------------------------
 
 
-def _coins(m: Numpy, state: RandomState, self: Array, p: Any) -> tuple[Any, int]:
+def _coins(m: Numpy, state: RandomState, self: Array, p: Array | Number) -> tuple[Any, int]:
     """(1 with probability `p`, else 0, in the sizes and dtype of `self`; blocks of the sequence that they take)."""
     element = m.float64 if self.dtype == m.float64 else m.float32
     uniform, blocks = _drawn(m, "uniform", state, self.shape, element)

@@ -52,16 +52,17 @@ def _along_dims(m: Numpy, x: Array, steps: Sequence[Any], apply: Callable[[Any, 
     return x.copy() if y is x else m.ascontiguousarray(y)
 
 
-def _taken(m: Any, x: Any, index: tuple[Any, int], dim: int) -> Any:
+def _taken(m: Numpy, x: Array, index: tuple[Array, int], dim: int) -> Array:
     return m.take(x, index[0], axis=dim)
 
 
-def _given_back(m: Any, x: Any, index: tuple[Any, int], dim: int) -> Any:
+def _given_back(m: Numpy, x: Array, index: tuple[Array, int], dim: int) -> Array:
     """The transpose of `_taken`: `index` never falls, so what came from one entry is a run."""
     places, size = index
     met, starts = np.unique(places, return_index=True)
     out = m.zeros((*x.shape[:dim], size, *x.shape[dim + 1 :]), x.dtype)
-    out[(*(slice(None),) * dim, met)] = m.add.reduceat(x, starts, axis=dim)
+    before: tuple[Any, ...] = (slice(None),) * dim
+    out[(*before, met)] = m.add.reduceat(x, starts, axis=dim)
     return out
 
 

@@ -18,7 +18,7 @@ from jit.ir.samples import Sample, make, sample, strided, unary, whole
 from .common import is_complex
 
 if TYPE_CHECKING:
-    from .protocols import Elements, Math, OnnxWriter, Ops, Tensor, Value
+    from .protocols import Array, Elements, Math, Numpy, OnnxWriter, Ops, Tensor, Value
 
 NO_ONNX = absent("ONNX has no such function")
 NO_FORMULA = absent("there is no formula for it in simpler functions")
@@ -479,13 +479,13 @@ def _degrees() -> Iterator[Sample]:
     yield sample(make(0), make(0), note="empty")
 
 
-def _step_by_step(m: Any, name: str, n: Any, x: Any, limit: int) -> Any:
+def _step_by_step(m: Numpy, name: str, n: Array, x: Array, limit: int) -> Any:
     """SciPy's polynomial of degree n, or of degree 0 where n is above `limit` (or NaN)."""
     return getattr(m.special, f"eval_{name}")(m.where(n <= limit, n, 0).astype(m.int64), x)
 
 
 def _refused_above(name: str) -> Any:
-    def evaluate(m: Any, n: Any, x: Any) -> Any:
+    def evaluate(m: Numpy, n: Array, x: Array) -> Any:
         if m.any(n > STEPS):
             raise UsageError(
                 f"{name}_polynomial: the degree n should be at most {STEPS}, as each degree takes a step, "
@@ -503,7 +503,7 @@ def _hermite(name: str) -> Any:
 def _chebyshev(near: Any, far: Any) -> Any:
     """One of the four kinds: `near(at)` in SciPy's polynomials, step by step, or `far(waves, n)` above their limit."""
 
-    def evaluate(m: Any, n: Any, x: Any) -> Any:
+    def evaluate(m: Numpy, n: Array, x: Array) -> Any:
         low = m.where(n <= CHEBYSHEV_STEPS, n, 0)
         found = near(lambda name, lower=0: _step_by_step(m, name, low - lower, x, CHEBYSHEV_STEPS))
         is_far = (n > CHEBYSHEV_STEPS) | m.isnan(found)  # nan: steps have overflowed
@@ -518,38 +518,38 @@ class _Waves:
     Every kind at -x is itself or its sibling at x, with the sign of odd degrees turned.
     """
 
-    def __init__(self, m: Any, x: Any) -> None:
+    def __init__(self, m: Numpy, x: Array) -> None:
         self.m, self.x, self.size = m, x, m.abs(x)
         self.inner, self.outer = m.arccos(m.minimum(self.size, 1)), m.arccosh(m.maximum(self.size, 1))
 
-    def cos(self, k: Any) -> Any:
+    def cos(self, k: Array | float) -> Array:
         return self.m.where(self.size <= 1, self.m.cos(k * self.inner), self.m.cosh(k * self.outer))
 
-    def sin(self, k: Any) -> Any:
+    def sin(self, k: Array | float) -> Array:
         return self.m.where(self.size <= 1, self.m.sin(k * self.inner), self.m.sinh(k * self.outer))
 
-    def quotient(self, above: Any, below: Any, at_one: Any) -> Any:
+    def quotient(self, above: Array, below: Array, at_one: Array | float) -> Array:
         endless = self.m.where(self.m.isinf(self.size), self.m.inf, above / below)
         return self.m.where(self.size == 1, at_one, endless)
 
-    def signed(self, n: Any, found: Any) -> Any:
+    def signed(self, n: Array, found: Array) -> Array:
         return self.m.where((self.x < 0) & (self.m.remainder(n, 2) == 1), -found, found)
 
-    def first(self, n: Any) -> Any:
+    def first(self, n: Array) -> Array:
         return self.signed(n, self.cos(n))
 
-    def second(self, n: Any) -> Any:
+    def second(self, n: Array) -> Array:
         return self.signed(n, self.quotient(self.sin(n + 1), self.sin(1), n + 1))
 
-    def half(self, n: Any, fourth: Any) -> Any:
+    def half(self, n: Array, fourth: Array) -> Array:
         """The third kind, or the fourth where `fourth` is true."""
         third = self.quotient(self.cos(n + 0.5), self.cos(0.5), 1)
         return self.signed(n, self.m.where(fourth, self.quotient(self.sin(n + 0.5), self.sin(0.5), 2 * n + 1), third))
 
-    def third(self, n: Any) -> Any:
+    def third(self, n: Array) -> Array:
         return self.half(n, self.x < 0)
 
-    def fourth(self, n: Any) -> Any:
+    def fourth(self, n: Array) -> Array:
         return self.half(n, self.x >= 0)
 
 

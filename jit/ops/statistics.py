@@ -176,7 +176,7 @@ def mode(m: Numpy, self: Array, dim: int, keepdim: bool) -> Sequence[Array | Non
     return picked(m, self, m.expand_dims(places.astype(m.int64), at), at, keepdim)
 
 
-def _mode_place(row: Any) -> int:
+def _mode_place(row: Array) -> int:
     values, counts = np.unique(row, return_counts=True)
     found = values[counts.argmax()]
     return int(np.flatnonzero((row == found) | ((row != row) & (found != found)))[-1])
@@ -541,7 +541,7 @@ def _checked_side(right: bool, side: str | None) -> str:
     return side or ("right" if right else "left")
 
 
-def _check_rows(line: Ints, values: Ints, sorter: Any) -> None:
+def _check_rows(line: Ints, values: Ints, sorter: Ints | None) -> None:
     if not line or (len(line) > 1 and tuple(line[:-1]) != tuple(values[:-1])):
         raise ShapeError(f"searchsorted: the rows {list(line)} and {list(values)} do not fit each other")
     if sorter is not None and tuple(sorter) != tuple(line):
