@@ -269,11 +269,17 @@ COLOURS: dict[str, tuple[str, str]] = {
 """Fill and border of a card, by what it stands for."""
 
 _FAMILY_OF_MODULE = {
-    "contraction": ("linalg", "convolution", "attention", "recurrent", "einsum"),
-    "reduction": ("reductions", "norms", "losses", "pooling", "sorting", "backwards"),
-    "movement": ("views", "joining", "indexing", "scatters", "assignment", "resize"),
-    "creation": ("creation", "randoms"),
-}
+    "contraction": (
+        "linalg", "convolution", "recurrent", "products", "factorizations", "solving", "fft", "spectrograms",
+    ),
+    "reduction": ("reductions", "norms", "losses", "pooling", "backwards", "accumulations", "statistics"),
+    "movement": (
+        "views", "joining", "indexing", "scatters", "assignment", "resize", "gathers", "arranging", "copies", "packing",
+        "patches", "grids",
+    ),
+    "creation": ("creation", "randoms", "windows"),
+}  # fmt: skip
+"""The family of an operator that is not of a telling kind itself, by the module of `jit.ops` that declares it."""
 _BY_MODULE = {module: family for family, modules in _FAMILY_OF_MODULE.items() for module in modules}
 _BY_OP_KIND = {"pointwise": "pointwise", "view": "movement", "random": "creation"}
 _BY_NODE_KIND = {
