@@ -13,10 +13,10 @@ _waiting: set[object] = set()
 
 @contextlib.contextmanager
 def collector_resting() -> Iterator[None]:
-    """No search for garbage within this block.
+    """The garbage collector does not run within this block.
 
-    Passes and exports make many objects and little garbage; a search goes through all of them each time, which takes
-    as long as the work itself and more than linear time.
+    Passes and exports make many objects and little garbage. A collection visits all of them each time, which takes as
+    long as the work itself, and more than linear time.
     """
     token, enabled = object(), gc.isenabled()
     try:

@@ -43,7 +43,7 @@ def inferred_types(node: Node) -> list[Type] | None:
 
 
 class _UnknownNumber(Exception):
-    """A traced number, whose value a type rule would have to know."""
+    """A type rule would have to know the value of a traced number."""
 
 
 def _arguments(node: Node, op: Op) -> list[Any]:

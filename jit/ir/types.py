@@ -18,7 +18,7 @@ class Type:
 
 @dataclass(frozen=True, slots=True)
 class TensorType(Type):
-    """A strided array: `Float(2, 3)`, or `Tensor` where nothing is known."""
+    """The type of a strided array: `Float(2, 3)`, or `Tensor` where nothing is known."""
 
     dtype: DType | None = None
     shape: tuple[Dim, ...] | None = None
@@ -63,7 +63,7 @@ class TensorType(Type):
 
 @dataclass(frozen=True, slots=True)
 class ScalarType(Type):
-    """A traced Python number: `int`, `float`, `bool` or `complex`."""
+    """The type of a traced Python number: `int`, `float`, `bool` or `complex`."""
 
     name: str
 
@@ -73,7 +73,7 @@ class ScalarType(Type):
 
 @dataclass(frozen=True, slots=True)
 class HandleType(Type):
-    """An opaque value passed from a node of one stage to a `prim::Eval`, mostly of a later stage."""
+    """The type of an opaque value that a node hands to a `prim::Eval`, mostly of a later stage."""
 
     def __str__(self) -> str:
         return "Handle"
@@ -81,7 +81,7 @@ class HandleType(Type):
 
 @dataclass(frozen=True, slots=True)
 class GeneratorType(Type):
-    """The state of a random generator: a key and a counter."""
+    """The state of a random generator: a seed and an offset; see `RandomState`."""
 
     def __str__(self) -> str:
         return "Generator"
@@ -89,7 +89,7 @@ class GeneratorType(Type):
 
 @dataclass(frozen=True, slots=True)
 class UndefinedType(Type):
-    """An undefined tensor: a missing optional argument or gradient."""
+    """The type of an undefined tensor: a missing optional argument or gradient."""
 
     def __str__(self) -> str:
         return "Undefined"
