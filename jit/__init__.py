@@ -19,9 +19,9 @@ import sys
 from math import e, inf, nan, pi
 from typing import TYPE_CHECKING, Any
 
-from .ir.collector import collector_resting
+from .ir.collector import collector_resting as _collector_resting
 
-with collector_resting():  # what importing makes stays: to search it for garbage takes a fifth of the time
+with _collector_resting():  # nothing that importing makes is garbage: searching it would take a fifth of the time
     from . import ir
     from .backends import are_deterministic_algorithms_enabled, use_deterministic_algorithms
     from .eager.context import (
@@ -107,7 +107,7 @@ def _load(name: str) -> Any:
     raise AttributeError(f"module 'jit' has no attribute {name!r}")
 
 
-if not TYPE_CHECKING:  # a type checker would take every misspelt name for one of these
+if not TYPE_CHECKING:  # a type checker would accept every misspelt name as one of these
     __getattr__ = _load
 
 
@@ -116,5 +116,5 @@ def __dir__() -> list[str]:
 
 
 _FORMER = {"tensors": "eager.tensors", "hooks": "eager.hooks", "limits": "library.limits"}
-"""Modules that pickles of tensors, networks and optimizers name by where they stood once."""
+"""Former names of modules, which older pickles of tensors, networks and optimizers refer to."""
 sys.modules.update({f"jit.{old}": sys.modules[f"jit.{new}"] for old, new in _FORMER.items()})

@@ -1,7 +1,7 @@
 """Choice among the algorithms of an operator: `jit.backends.cudnn`, `jit.use_deterministic_algorithms`.
 
-The names are PyTorch's. There is no cuDNN here: `benchmark` and `deterministic` govern the convolutions here,
-see Note [How a convolution is computed]; `enabled` and `allow_tf32` are kept and change nothing.
+The names are PyTorch's, but there is no cuDNN: `benchmark` and `deterministic` govern this package's convolutions, see
+Note [How a convolution is computed]; `enabled` and `allow_tf32` are kept and change nothing.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from jit.ir.settings import SETTINGS
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Whether operators choose their algorithm by rule alone, so that every run of a program gives the same bits.
+    """Let operators choose their algorithm by rule alone, so that every run of a program gives the same bits.
 
     Args:
-        mode: True keeps `cudnn.benchmark`, whose stop-watch may choose differently from run to run, from having effect.
-        warn_only: Accepted for PyTorch's sake; no operator here has to be refused.
+        mode: True switches `cudnn.benchmark` off, whose measurements may choose differently from run to run.
+        warn_only: Accepted and ignored: no operator has to be refused.
 
     >>> import jit
     >>> jit.use_deterministic_algorithms(True)

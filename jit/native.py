@@ -26,7 +26,7 @@ class CppOp:
     Args:
         schema: Its signature: `cpp::scale(Tensor x) -> Tensor`; tensors only.
         function: The address as an int, a ctypes function pointer, or a numba cfunc.
-        type: Takes the TensorTypes of the arguments and returns the type(s) of the results; without it every result
+        type: Takes the TensorTypes of the arguments and returns the type(s) of the results; if left out every result
             is like the first argument.
         context_pointer: Passed to the function as `ctx`.
 
@@ -54,7 +54,10 @@ class CppOp:
     ) -> None:
         self.schema = parse_schema(schema)
         if self.schema.namespace != "cpp" or any(str(a.type) != "Tensor" for a in self.schema.arguments):
-            raise SchemaError(f"a CppOp takes tensors alone and lives in cpp::, so {schema!r} cannot be one")
+            raise SchemaError(
+                f"a CppOp takes tensors alone and is named cpp::..., so {schema!r} cannot be one; write it like "
+                "cpp::scale(Tensor x) -> Tensor"
+            )
         self.__name__ = self.schema.name
         self._owner = function
         self._function = SIGNATURE(_address(function))
@@ -67,7 +70,7 @@ class CppOp:
         return _address(self._owner)
 
     def __call__(self, *tensors: Tensor) -> Any:
-        """Run the function; what it returns is new."""
+        """Run the function; the results are new tensors."""
         self._check(tensors)
         trace = context.TRACE.get()
         try:
@@ -83,7 +86,7 @@ class CppOp:
     def _check(self, tensors: Sequence[Any]) -> None:
         if len(tensors) != len(self.schema.arguments) or not all(isinstance(t, Tensor) for t in tensors):
             raise SchemaError(
-                f"no declaration found for {self.__name__} of {len(tensors)} arguments; its own is {self.schema}"
+                f"{self.__name__} does not take these {len(tensors)} arguments; pass tensors as in {self.schema}"
             )
         if context.GRAD_ENABLED.get() and any(map(dispatch.requires_grad, tensors)):
             raise AutogradError(
@@ -92,7 +95,7 @@ class CppOp:
             )
 
     def run(self, arrays: Sequence[Any]) -> list[Any]:
-        """The same on arrays, for the interpreter."""
+        """Run the function on arrays, for the interpreter."""
         types = self._types([type_of(tensor_of(a)) for a in arrays])
         outputs = [np.zeros(t.sizes, t.dtype.numpy) for t in types]  # type: ignore[arg-type, union-attr, type-var]
         call_native(self._function, self.__name__, arrays, outputs, self._context)
@@ -101,12 +104,15 @@ class CppOp:
     def _types(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         if self._type is None:
             if not inputs:
-                raise UsageError(f"{self.__name__} takes no tensors, so it needs type= to say what it returns")
+                raise UsageError(f"{self.__name__} takes no tensors, so what it returns is not known; pass type=")
             return [TensorType(inputs[0].dtype, inputs[0].shape)] * len(self.schema.returns)
         found = self._type(*inputs)
         types = list(found) if isinstance(found, (tuple, list)) else [found]
         if len(types) != len(self.schema.returns):
-            raise Error(f"type= of {self.__name__} gave {len(types)} types for {len(self.schema.returns)} results")
+            raise Error(
+                f"type= of {self.__name__} returned {len(types)} types for {len(self.schema.returns)} results; return "
+                "one for each"
+            )
         return types
 
 

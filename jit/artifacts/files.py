@@ -12,7 +12,7 @@ or come from this machine's cache. A loaded function runs what was recorded and 
 record from.
 
 Note [What is saved]
-    The recordings whose surroundings are those of now: what the function would do if it were called. What it reads
+    The recordings that hold in the present surroundings: what the function would do if it were called. What it reads
     besides its arguments is saved as it is at that moment, tensors by their state-dict paths; those that share memory
     share it again when they are loaded. `.grad` is not saved, nor is the default random generator: a loaded function
     draws from that of its process.
@@ -99,7 +99,7 @@ def load(path: str | os.PathLike[str]) -> LoadedFunction:
 
 
 def loads(data: bytes, name: str = "the artifact") -> LoadedFunction:
-    """The function in an artifact's bytes; Error if there is none.
+    """The function in an artifact's bytes.
 
     Raises:
         ArtifactError: The bytes are damaged, no artifact, or of another format.
@@ -108,12 +108,14 @@ def loads(data: bytes, name: str = "the artifact") -> LoadedFunction:
         members = _members(data)
         manifest = json.loads(members.pop(_MANIFEST))
         if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-            raise ArtifactError(f"it is of a format that this version cannot read; it reads format {FORMAT}")
+            raise ArtifactError(
+                f"it is of a format that this version cannot read, which reads format {FORMAT}; save the function again"
+            )
         reader = Reader(members.pop(_TENSORS), [members.pop(f"graphs/{i}.ir").decode() for i in range(len(members))])
         return LoadedFunction(reader, manifest)
     except Error as error:
         raise type(error)(f"{name} cannot be loaded: {error}") from error
-    except Exception as error:  # whatever reading stumbles over is the file's fault
+    except Exception as error:  # whatever goes wrong while reading is the file's fault
         raise ArtifactError(f"{name} cannot be loaded: it is damaged, or no artifact ({error})") from error
 
 
@@ -165,9 +167,11 @@ class LoadedFunction(TracedFunction):
         self._explanation.loaded()
 
     def watched(self) -> list[tuple[str, Any]]:
+        """The tensors that the function reads, which stand for the surroundings that a loaded function lacks."""
         return [("", self.tensors)]
 
     def where(self) -> str:
+        """The name of the function in messages: it has no line of its own."""
         return f"{self.__name__}() as loaded"
 
     def parameters(self) -> list[Any]:
@@ -175,7 +179,7 @@ class LoadedFunction(TracedFunction):
         return list(dict(self.named_parameters()).values())
 
     def named_parameters(self) -> list[tuple[str, Any]]:
-        """The same, with their state-dict paths."""
+        """The parameters that the function reads, with their state-dict paths."""
         from ..nn import Parameter
 
         return [(name, t) for name, t in self.tensors.items() if isinstance(t, Parameter)]
@@ -214,12 +218,12 @@ class LoadedFunction(TracedFunction):
             raise self._damage(entry, error) from error
 
     def _record(self, entry: Entry, call: TracedCall, seen: int) -> Any:
-        if call.raised is not None:  # the function raised that, too, unless it has caught it
+        if call.raised is not None:  # the original raised that, too, unless it caught it
             raise self._damage(entry, call.raised) from call.raised.__cause__
         self._refuse()
 
     def _damage(self, entry: Entry, error: Exception) -> Exception:
-        """The error to raise for one in a run: itself if an operator or Python code raised it, else that of damage."""
+        """The error to raise for one in a run: itself if an operator or Python raised it, else an ArtifactError."""
         mine = isinstance(error, (Error, MemoryError, ArithmeticError))
         if mine or any(recording.calls_python for recording in entry.recordings):
             return error
@@ -239,7 +243,7 @@ def pickled(function: TracedFunction) -> Any:
     """The reduction of a traced function for `pickle`: its artifact; without recordings, its place in Python.
 
     Raises:
-        UsageError: There is neither a recording nor a name to find the function by.
+        UsageError: There is neither a recording nor a name by which the function could be found.
     """
     if any(entry.recordings for entry in function._cache.entries.values()):
         return loads, (dumps(function),)
@@ -249,4 +253,6 @@ def pickled(function: TracedFunction) -> Any:
         found = getattr(found, part, None)
     if found is function:
         return name
-    raise UsageError(f"{function.__name__} has no trace that could be pickled, and no name to find it by: call it once")
+    raise UsageError(
+        f"{function.__name__} has no trace that could be pickled, and no name by which it could be found; call it once"
+    )

@@ -1,6 +1,6 @@
 """Recordings as plain data: what `jit.artifacts.files` puts into a file; `jit.artifacts.restoring` reads it.
 
-Nodes are told by their places in the graph's text, values by their names.
+Nodes are referred to by their places in the graph's text, values by their names.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ RECORDING = {
     "outcomes": [(type, object)], "facts": [(int, str, object)], "moves": [(int, tuple, bool)],
     "tags": [(int, str, Structure, int)],
 }  # fmt: skip
-"""The plain fields of a recording, and how each is made: lists and tuples of items, tuples of such parts, types."""
+"""The plain fields of a recording, and the form of each: a list for any number of items, a tuple for fixed parts, or a
+type."""
 CHAIN = {"keys": [((tuple, tuple, bool), [(type, object)])], "differentiable": [[int]], "sizes": tuple | None}
 CARRIERS = {"bfloat16": np.dtype("uint16"), "complex128": np.dtype("float64")}
 """The numpy dtype that carries elements which safetensors cannot store."""
@@ -63,7 +64,11 @@ class ManifestWriter:
         return save({name: _carried(array) for name, array in self._arrays.items()})
 
     def manifest(self, function: TracedFunction) -> dict[str, Any]:
-        """Everything else."""
+        """The manifest: all that is neither a tensor nor a graph.
+
+        Raises:
+            UsageError: There is nothing to save, or something that plain data cannot express.
+        """
         entries = [self._entry(*found) for found in _entries(function)]
         if not entries:
             raise UsageError(
@@ -126,7 +131,7 @@ class ManifestWriter:
     # -- what is captured ----------------------------------------------------------------------------------------
 
     def _capture(self, capture: Capture, tensors: Sequence[Any], promoted: int) -> list[Any]:
-        """Name, and where it comes from: `owner` number, the `grad` of an input, or an argument's `number`."""
+        """The name, and the origin: an `owner` by number, the `grad` of an input, or an argument's `number`."""
         if capture.gradient_of is not None and capture.place is None:
             return [capture.name, "grad", capture.gradient_of]
         if capture.number is not None and capture.number < promoted:
@@ -152,7 +157,7 @@ class ManifestWriter:
         return [[name, *self._written(name, owner, sharing)] for name, owner in self._found]
 
     def _written(self, name: str, owner: Any, sharing: dict[int, list[Tensor]]) -> list[Any]:
-        """The owner's kind and what is to be known of it."""
+        """The kind of the owner, and the facts from which it is made again."""
         if isinstance(owner, Generator):
             return ["default generator"] if owner is default_generator() else ["generator", encode(owner.state)]
         if not isinstance(owner, Tensor):
@@ -190,7 +195,7 @@ def _memory(group: Sequence[Tensor]) -> Any:
 
 
 def _checkpoints(trace: Trace, nodes: Mapping[Node, int]) -> list[Any]:
-    """The nodes under checkpoints, each with the numbers of these, which are given in the order of their appearance."""
+    """The nodes under checkpoints, each with the numbers of its checkpoints, counted in the order of appearance."""
     numbers: dict[int, int] = {}
     marked = [(n, trace.tape.checkpoints[node]) for node, n in nodes.items() if node in trace.tape.checkpoints]
     return [[n, [numbers.setdefault(each, len(numbers)) for each in path]] for n, path in marked]
@@ -240,7 +245,7 @@ def _default(parameter: Any) -> list[Any]:
 
 
 def _call(node: Node) -> list[Any]:
-    """The arguments of a PythonOp besides tensors, and what it did to these; UsageError if nobody could call it."""
+    """The arguments of a PythonOp besides tensors, and what it did to these; UsageError if it is not registered."""
     function = node.attributes["function"]
     if registered(node.kind) is not function:
         raise UsageError(

@@ -41,7 +41,7 @@ _TYPES: dict[str, type] = {
     for t in (bool, int, float, complex, str, bytes, type(None), list, tuple, dict, OrderedDict, Size, Tensor, Variable)
 } | {"Parameter": Parameter, "Promoted": _Promoted}
 _RECORDS: dict[str, Any] = {t.__name__: t for t in (OutputSpec, Source, Constant)}
-"""Dataclasses of ours that are written field by field."""
+"""Dataclasses of this package that are written field by field."""
 
 
 class PlainError(Error):
@@ -78,7 +78,7 @@ def _all(values: Any) -> list[Any]:
 
 
 def _write_float(value: float) -> str:
-    """Digits that leave nothing out; of a NaN its bits."""
+    """The exact digits of a number; the bits of a NaN."""
     return value.hex() if value == value else f"{_NAN}{bits(value).hex()}"
 
 
@@ -121,7 +121,7 @@ def _write_record(record: Any) -> Any:
 
 
 def decode(data: Any, depth: int = 0) -> Any:
-    """The value that `encode` has written; PlainError if it has written nothing like this.
+    """The value that `encode` has written.
 
     Raises:
         PlainError: `encode` has written nothing like this.
@@ -280,4 +280,4 @@ _KINDS: Mapping[str, tuple[Callable[[Any], bool], _Write, _Read]] = {
     ),
     "view": (_is(ViewStep), lambda v: [v.op.name, encode(v.arguments), v.index], _read_view),
 }
-"""Per kind: which values are of it, how they are written, how they are read."""
+"""Kinds by name: whether a value is of it, how it is written, how it is read."""

@@ -1,13 +1,13 @@
-"""Restoring of an artifact's plain data to recordings that run; every number is compared with the graph it is about.
+"""Makes recordings that run from the plain data of an artifact; every number is checked against the graph it refers to.
 
-A file that lies is refused: `jit.ir.verify` checks the graphs, and `vetting` what the manifest says of
+A file that contradicts itself is refused: `jit.ir.verify` checks the graphs, and `vetting` what the manifest says of
 them.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -52,7 +52,11 @@ class Reader:
     # -- tensors -------------------------------------------------------------------------------------------------
 
     def owners(self, data: Any) -> dict[str, Any]:
-        """Parameters, buffers, captured tensors and generators by name; numbers are kept for captures."""
+        """Parameters, buffers, captured tensors and generators by name; captured numbers are kept for later.
+
+        Raises:
+            PlainError: The data is not what a manifest says of owners.
+        """
         named = {}
         for name, kind, *about in data:
             owner = self._owner(kind, about)
@@ -73,10 +77,10 @@ class Reader:
         if kind == "number":
             number = decode(about[0])
             if type(number) not in (int, float):
-                raise PlainError("a captured number is none")
+                raise PlainError("a captured number is no number")
             return number
         if kind not in ("tensor", "parameter"):
-            raise PlainError(f"there is nothing to capture that is called {kind!r:.60}")
+            raise PlainError(f"no capture is of a kind {kind!r:.60}")
         return self._tensor(kind, *about)
 
     def _tensor(self, kind: str, dtype: str, shape: Any, requires_grad: bool, source: str, layout: Any) -> Tensor:
@@ -97,7 +101,7 @@ class Reader:
     # -- functions -----------------------------------------------------------------------------------------------
 
     def signature(self, data: Any) -> inspect.Signature | None:
-        """Signature of the function."""
+        """The signature of the function; None if it has none."""
         if data is None:
             return None
         kinds = list(inspect._ParameterKind)
@@ -111,7 +115,11 @@ class Reader:
         )
 
     def fill(self, function: TracedFunction, manifest: Mapping[str, Any]) -> None:
-        """Give `function` what was recorded."""
+        """Give `function` the recordings of the manifest.
+
+        Raises:
+            PlainError: The manifest does not fit itself or the graphs.
+        """
         view = function._surroundings.look()
         names = list(function._parameters.named)
 
@@ -132,7 +140,7 @@ class Reader:
             else:
                 family_key, pattern = key_of(entry["general"][0]), decode(entry["general"][1])
                 if not _is_made_like(pattern, [[int]]) or len(pattern) != len(key.tensors):
-                    raise PlainError("this says of no tensors which sizes vary")
+                    raise PlainError("this does not say which sizes of the tensors vary")
                 family = function._cache.sizes.families.setdefault(family_key, SizeFamily())
                 family.general.setdefault(pattern, {})[key] = Entry(recordings)
 
@@ -149,7 +157,7 @@ class Reader:
 
     def _chain(self, data: Mapping[str, Any], view: Any) -> Chain:
         graph = parse(self._texts[_natural(data["graph"], len(self._texts))], tensors=self._arrays)
-        nodes, values = list(graph.nodes), {v.name: v for v in _values(graph)}
+        nodes, values = list(graph.nodes), {v.name: v for v in graph.values}
         for number, arguments, needs, written in data["calls"]:
             node = nodes[_natural(number, len(nodes))]
             _restore_call(node, decode(arguments), Treatment(tuple(needs), tuple(written)))
@@ -190,16 +198,16 @@ class Reader:
 
 
 def _plain(data: Mapping[str, Any], makes: Mapping[str, Any]) -> dict[str, Any]:
-    """Plain fields, each of which has to be made as the table says."""
+    """The plain fields, each checked to be of the form that the table says."""
     found = {name: decode(data[name]) for name in makes}
     for name, make in makes.items():
         if not _is_made_like(found[name], make):
-            raise PlainError(f"its {name!r} is not what it should be")
+            raise PlainError(f"its {name!r} is not of the form that it should have")
     return found
 
 
 def _is_made_like(value: Any, make: Any) -> bool:
-    """Whether a value is a list or tuple of items like `make[0]`, a tuple of parts, or of a type."""
+    """Whether a value is of a form: any number of items like `make[0]`, a tuple of fixed parts, or of a type."""
     if type(make) is list:
         return isinstance(value, (list, tuple)) and all(_is_made_like(item, make[0]) for item in value)
     if type(make) is tuple:
@@ -221,7 +229,7 @@ def _arrays(data: bytes) -> dict[str, Any]:
 
 
 def _uncarried(array: Any, wanted: Any) -> Any:
-    """The elements as what they are; see `CARRIERS`."""
+    """The elements in the dtype that they had before they were saved; see `CARRIERS`."""
     carrier = CARRIERS.get(wanted.name)
     if carrier is not None and array.dtype == carrier:
         array = array.view(wanted)[..., 0]
@@ -231,7 +239,7 @@ def _uncarried(array: Any, wanted: Any) -> Any:
 
 
 def _natural(number: Any, end: int) -> int:
-    """A number from 0 to `end` exclusively."""
+    """The number, checked to be a whole one from 0 to below `end`."""
     if type(number) is not int or not 0 <= number < end:
         raise PlainError(f"{number!r:.60} is not between 0 and {end}")
     return number
@@ -242,13 +250,6 @@ def _chosen(nodes: Sequence[Node], numbers: Sequence[Any]) -> list[Node]:
 
 
 # -- graphs ------------------------------------------------------------------------------------------------------
-
-
-def _values(graph: Graph) -> Iterator[Value]:
-    for stage in graph.stages:
-        yield from stage.inputs
-    for node in graph.nodes:
-        yield from node.outputs
 
 
 def _captured(graph: Graph, data: Mapping[str, Any]) -> Sequence[Value]:
@@ -266,7 +267,7 @@ def _guard(node: Node, outcome: Any, source: Any) -> GuardRecord:
 
 
 def _restore_call(node: Node, arguments: Any, treatment: Treatment) -> None:
-    """The function and the arguments of a PythonOp or CppOp."""
+    """Give a node of a PythonOp or CppOp its function and arguments."""
     function = registered(node.kind)
     if function is None:
         raise PlainError(
@@ -284,7 +285,7 @@ def _restore_call(node: Node, arguments: Any, treatment: Treatment) -> None:
 
 
 def _restore_draws(trace: Trace) -> None:
-    """Generators from which the recording draws, so that nobody else draws from them at the same time."""
+    """Note the generators from which the recording draws, so that calls at the same time take turns with them."""
     updates = dict(trace.graph.stages[0].updates)
     for capture in trace.captures.found:
         if isinstance(capture.owner, Generator):

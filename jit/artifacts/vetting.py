@@ -1,7 +1,7 @@
 """Refuses recordings that contradict themselves: what `restoring` has made of a file is compared with its graphs.
 
-`jit.ir.verify` checks what every graph has to be. Here stands what else code generation, the interpreter and the
-autograd engine take for granted of a recording, so that a file that lies is refused and not met by a kernel.
+`jit.ir.verify` checks what holds for every graph. Checked here is what else code generation, the interpreter and the
+autograd engine take for granted of a recording, so that a file that contradicts itself never reaches a kernel.
 """
 
 from __future__ import annotations
@@ -31,14 +31,18 @@ from ..tracing.function import Key
 from .plain import PlainError
 
 LARGEST = 1 << 40
-"""Bytes that one value of a graph may have."""
+"""The most bytes that one value of a graph may have."""
 
 
 # -- graphs ------------------------------------------------------------------------------------------------------
 
 
 def check_nodes(graph: Graph) -> None:
-    """PlainError for nodes that no recording has, and for values of impossible size."""
+    """Refuse nodes that no recording has, and values of impossible size.
+
+    Raises:
+        PlainError: There is such a node or value.
+    """
     for node in graph.nodes:
         if not _is_recorded(node):
             raise PlainError(f"a recording holds no {node.kind} like this")
@@ -78,7 +82,7 @@ def _is_recorded(node: Node) -> bool:
 
 
 def _is_attempt(node: Node) -> bool:
-    """Whether a node tries what there is, on operands that it takes."""
+    """Whether a node tries an operator or a function on numbers that exists, on operands that this takes."""
     attempt = attempt_of(node)
     if attempt is None or len(node.outputs) != 1 or node.output.type != BOOL:
         return False
@@ -89,7 +93,7 @@ def _is_attempt(node: Node) -> bool:
 
 
 def _takes_operands(node: Node, op: Op, attributes: Mapping[str, Any] | None = None) -> bool:
-    """Whether tensors stand where the operator takes tensors; numbers only where they are promoted."""
+    """Whether the operator gets tensors where it takes tensors, and numbers only where they are promoted."""
     given = node.attributes if attributes is None else attributes
     values = op.join(node.operands, {name: node.resolve(item) for name, item in given.items()})
     for index, (argument, value) in enumerate(zip(op.arguments, values, strict=True)):
@@ -149,10 +153,10 @@ def _is_scalar(node: Node) -> bool:
 
 
 def check(recording: Recording, key: Key) -> None:
-    """Raise an error if a recording says of its graphs what is not so.
+    """Refuse a recording that contradicts its graphs.
 
     Raises:
-        PlainError: It does.
+        PlainError: It contradicts one.
     """
     for problem in _problems(recording, key):
         raise PlainError(f"a recording contradicts its graph: {problem}")
@@ -199,7 +203,7 @@ def _scalar_name(number: Any) -> str:
 
 
 def _fits(type: Any, kind: Sequence[Any], varying: set[int], general: bool) -> bool:
-    """Whether an input is declared as what the key admits."""
+    """Whether the declared type of an input is what the key admits."""
     if len(kind) < 3:
         return not isinstance(type, TensorType)
     if not isinstance(type, TensorType) or type.dtype is None or type.dtype.numpy != kind[0] or type.sizes is None:
@@ -272,7 +276,7 @@ def _problems_of_effects(recording: Recording) -> Iterator[str]:
 
 
 def _problems_of_views(recording: Recording) -> Iterator[str]:
-    """The views that outputs are of what the plan returns or was given."""
+    """Faults in the paths by which outputs are views of what the plan returns or was given."""
     stage = recording.trace.graph.stages[0]
     ends = {"view": stage.outputs, "input": stage.inputs}
     for number, spec in enumerate(recording.result.outputs):
@@ -284,7 +288,7 @@ def _problems_of_views(recording: Recording) -> Iterator[str]:
 
 
 def _problems_of_moves(recording: Recording) -> Iterator[str]:
-    """The views that inputs become of themselves."""
+    """Faults in the paths by which inputs become views of themselves."""
     inputs = recording.trace.graph.stages[0].inputs
     for index, path, _ in recording.effects.moves:
         try:
@@ -294,7 +298,7 @@ def _problems_of_moves(recording: Recording) -> Iterator[str]:
 
 
 def _follow(path: Sequence[Any], type: Any) -> None:
-    """Raises if a path cannot be followed from a tensor of some type."""
+    """Follow a path from a tensor of some type; an exception if that is impossible."""
     for step in path:
         if not isinstance(step, ViewStep) or not isinstance(type, TensorType):
             raise TypeError(step)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class set_detect_anomaly:  # noqa: N801 - users call it like a function
-    """Look for anomalies from now on, or no longer; in a `with` block, until its end. See `detect_anomaly`.
+    """Switch the search for anomalies on or off; in a `with` block, until its end. See `detect_anomaly`.
 
     Args:
         mode: Whether to look for them.
@@ -56,7 +56,7 @@ class detect_anomaly:  # noqa: N801
 
     def __init__(self, check_nan: bool = True) -> None:
         self._check_nan = check_nan
-        context.warn("looking for anomalies makes everything slower; do it to find a fault, and not for good")
+        context.warn("detect_anomaly makes everything slower; use it to find a fault, and then take it out")
 
     def __enter__(self) -> None:
         self._token = context.ANOMALY.set(self._check_nan)
@@ -76,7 +76,14 @@ def is_anomaly_check_nan_enabled() -> bool:
 
 
 def watched(node: Node, gradients: list[Any], needs: Sequence[bool], check_nan: bool) -> Sequence[Any]:
-    """`node.apply`; what it raises says where the operation was called, and so does a NaN among its results."""
+    """Run `node.apply`, and let its errors, and NaN among its results, say where the operation was called.
+
+    Args:
+        node: The node to run.
+        gradients: The gradients of its outputs.
+        needs: For each of its edges, whether the gradient is wanted.
+        check_nan: Whether a NaN is an error.
+    """
     try:
         results = node.apply(gradients, needs)
         if check_nan:
@@ -91,8 +98,11 @@ def watched(node: Node, gradients: list[Any], needs: Sequence[bool], check_nan: 
 
 def _warn_of(node: Node) -> None:
     """Say where the operation of `node` was called, also to those who catch the error."""
-    called = "was not looked for: No forward pass information" if node.stack is None else "was: " + "".join(node.stack)
-    context.warn(f"there is an error in the derivative {node.name}; where its operation was called {called}")
+    if node.stack is None:
+        called = "No forward pass information; let the block of detect_anomaly() begin before the forward"
+    else:
+        called = "its operation was called here:\n" + "".join(node.stack)
+    context.warn(f"there is an error in the derivative {node.name}: {called}")
 
 
 def _refuse_nan(node: Node, results: Sequence[Any]) -> None:
@@ -104,4 +114,5 @@ def _refuse_nan(node: Node, results: Sequence[Any]) -> None:
         ):
             raise AutogradError(
                 f"{node.name} returned nan as gradient {index}; it is the derivative of the operation at {node.source}"
+                "; keep its arguments away from points without a finite derivative"
             )

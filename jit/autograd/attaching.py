@@ -21,8 +21,17 @@ from .nodes import CopySlices, Node, OpNode, SavedTensor, edge_of, meta_of, repl
 
 
 def attach(op: Op, values: Sequence[Any], outputs: Sequence[Tensor], original: Tensor | None = None) -> OpNode | None:
-    """Give `outputs` the history `op(values)` if any argument wants a gradient; `original` stands in for an
-    argument that the op overwrote."""
+    """Give `outputs` the history `op(values)` if any argument wants a gradient.
+
+    Args:
+        op: The operator that was called.
+        values: Its arguments.
+        outputs: Its results.
+        original: What the first argument was before the operator wrote over it; None if it did not.
+
+    Returns:
+        The node of the call; None if there is nothing to differentiate.
+    """
     tensors = [values[i] for i in op.tensors]
     if not any(map(requires_grad, tensors)):
         return None
@@ -52,7 +61,7 @@ def attach(op: Op, values: Sequence[Any], outputs: Sequence[Tensor], original: T
 
 
 def _carrying(op: Op, outputs: Sequence[Tensor]) -> list[int]:
-    """A mask of the outputs that can have gradients."""
+    """The numbers of the outputs that can have gradients."""
     numbers = range(len(outputs)) if op.schema.returns[0].type.is_list else op.differentiable
     return [
         i
@@ -161,7 +170,17 @@ def end_write(target: Tensor, node: OpNode) -> None:
 
 
 def rebase(target: Tensor, node: Node, self_index: int = 0, output: int = 0) -> None:
-    """Let `output` of `node`, whose edge `self_index` leads to the old target, be the target's new history."""
+    """Let a node be the new history of `target`, which has been written to.
+
+    Args:
+        target: The tensor, whole or a view.
+        node: The node of the operation that wrote.
+        self_index: The number of its edge that leads to what the target was before.
+        output: The number of its output that is the target now.
+
+    Raises:
+        AutogradError: The target is a view, and the node has several outputs.
+    """
     target._promote()
     base = root_of(target)
     if base is target:
@@ -183,7 +202,11 @@ def rebase(target: Tensor, node: Node, self_index: int = 0, output: int = 0) -> 
 
 
 def view_history(view: Variable) -> None:
-    """Derive the history of `view` from its base's, which an in-place operation has changed: as if taken now."""
+    """Derive the history of `view` from its base's, which an in-place operation has changed: as if taken now.
+
+    Raises:
+        AutogradError: The view was made in a way that cannot be repeated, such as by a custom function.
+    """
     base = root_of(view)
     if base.requires_grad or view._grad_fn is not None:
         maker = maker_of(view._path)
@@ -197,7 +220,7 @@ def view_history(view: Variable) -> None:
 
 
 def stale_requires_grad(view: Variable) -> bool:
-    """Whether gradients flow into a view whose memory was written to: its history may be lost, and is not asked for."""
+    """Whether a view whose memory was written to requires grad; answered without its history, which may be lost."""
     assert view._viewed is not None
     if maker_of(view._path) is not None:
         return view._requires_grad or view._grad_fn is not None or view._viewed.requires_grad

@@ -14,20 +14,25 @@ from jit.runtime.arrays.interpreter import Host, Interpreter
 
 
 def refuse_nan(results: Sequence[Any], graph: Graph, inputs: Sequence[Sequence[Any]], host: Host) -> None:
-    """AutogradError if there is a NaN among the results of a stage; it names the line of the operation in the forward.
+    """Check the results of a stage for NaN.
 
     Args:
         results: What the stage returned: arrays and None.
         graph: The recorded graph, whose nodes know their lines.
         inputs: What went into every stage up to this one; they run again, node by node.
         host: Runs Python functions.
+
+    Raises:
+        AutogradError: There is a NaN; the message names the line of the operation in the forward.
     """
     if not any(map(has_nan, results)):
         return
     node = culprit(graph, inputs, host)
     what = "the traced function" if node is None else node.kind
     where = "" if node is None else f"; it belongs to the derivative of the operation at {node.source}"
-    raise AutogradError(f"{what} returned nan in a backward{where}")
+    raise AutogradError(
+        f"{what} returned nan in a backward{where}; keep arguments away from points without a finite derivative"
+    )
 
 
 def has_nan(value: Any) -> bool:
@@ -36,7 +41,13 @@ def has_nan(value: Any) -> bool:
 
 
 def culprit(graph: Graph, inputs: Sequence[Sequence[Any]], host: Host) -> Node | None:
-    """The first node of the last stage from which a NaN goes, as NaN, to a result."""
+    """The first node of the last stage whose NaN reaches a result.
+
+    Args:
+        graph: The recorded graph.
+        inputs: The inputs of every stage up to the one that returned NaN.
+        host: Runs Python functions.
+    """
     interpreter = Interpreter(graph, host)
     state = None
     for stage, values in enumerate(inputs[:-1]):

@@ -3,8 +3,8 @@
 Note [Directions]
     The Jacobian J of a function is seen through directions: `v` among the inputs, `u` among the outputs. Differences
     give (f(x + eps v) - f(x - eps v)) u / 2 eps, a backward with `u` for its gradient gives (J u) v; both are v J u.
-    All axes for v and u make that the whole Jacobian; one random direction each (`fast_mode`) make it a single number,
-    which a wrong J hardly ever meets.
+    With all axes for v and u that is the whole Jacobian; with one random direction for each (`fast_mode`) it is a
+    single number, for which a wrong J hardly ever gives the right value.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ def gradcheck(
         fast_mode: Compare along one random direction instead of all elements: a few calls of `func`, however large.
 
     Raises:
+        UsageError: No input requires grad, or one that does is not float64.
         VerificationError: The first Jacobian that does not agree, with both shown.
 
     >>> import jit
@@ -47,9 +48,12 @@ def gradcheck(
     arguments = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
     checked = [t for t in arguments if isinstance(t, Tensor) and t.requires_grad]
     if not checked:
-        raise UsageError("gradcheck needs at least one input that requires grad")
+        raise UsageError("gradcheck needs at least one input that requires grad; call requires_grad_() on one")
     if any(t.dtype is not dtypes.float64 for t in checked):
-        raise UsageError("gradcheck needs float64 inputs: finite differences of float32 are too coarse")
+        raise UsageError(
+            "gradcheck needs float64 inputs, since finite differences of float32 are too coarse; make them with "
+            "dtype=jit.float64, or call .double() first"
+        )
     ways_in = [_directions(t._array.size, fast_mode, seed) for seed, t in enumerate(checked)]
     differences = [_differences(func, arguments, t, v, eps) for t, v in zip(checked, ways_in, strict=True)]
     for number, output in enumerate(_floating(func(*arguments))):
@@ -67,7 +71,8 @@ def gradcheck(
 
 def _mismatch(output: int, input: int, found: Any, expected: Any) -> VerificationError:
     return VerificationError(
-        f"output {output}, input {input}: the derivative disagrees with finite differences\n"
+        f"output {output}, input {input}: the derivative disagrees with finite differences; mend it, or choose "
+        "inputs around which the function is smooth\n"
         f"analytical:\n{found}\nnumerical:\n{expected}"
     )
 
@@ -108,7 +113,9 @@ def _require_alike(outputs: Sequence[Tensor], moved: Sequence[Tensor]) -> None:
                 f"{other.dtype.name} of {list(other.shape)}: a function has to return the same ones near its inputs"
             )
     if len(outputs) != len(moved):
-        raise VerificationError(f"the function returns {len(outputs)} outputs, and {len(moved)} a small step away")
+        raise VerificationError(
+            f"the function returns {len(outputs)} outputs, and {len(moved)} a small step away; always return as many"
+        )
 
 
 def _gradients(output: Tensor, checked: Sequence[Tensor], ways: Any) -> list[Any]:

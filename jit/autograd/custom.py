@@ -63,12 +63,19 @@ class Context:
         """
         node = self._node()
         if self._saved is None or node is None:
-            raise AutogradError("the saved tensors were freed by an earlier backward; say retain_graph=True there")
+            raise AutogradError("the saved tensors were freed by an earlier backward; pass retain_graph=True there")
         return tuple(s.unpack(node) if isinstance(s, SavedTensor) else s for s in self._saved)
 
 
 class FunctionNode(Node):
-    """The autograd node of a custom function."""
+    """The autograd node of a custom function.
+
+    Args:
+        function: The class of the function.
+        ctx: The context of the call.
+        args: The arguments of `apply`.
+        outputs: The results, as the caller gets them.
+    """
 
     is_users = True
 
@@ -81,7 +88,7 @@ class FunctionNode(Node):
         self.source = context.user_source()
 
     def __new__(cls, function: type[Function], *rest: Any) -> FunctionNode:
-        """A node of a class that is called as the Function is."""
+        """Make the node as one of a subclass that is named after the Function."""
         named = _named.get(function)
         if named is None:
             named = _named[function] = type(f"{function.__name__}Backward", (FunctionNode,), {})
@@ -107,11 +114,11 @@ class FunctionNode(Node):
 
     @property
     def is_once(self) -> bool:
-        """Whether its gradient has been declared to have none."""
+        """Whether the backward is declared `once_differentiable`."""
         return hasattr(self.function._derivative(), "once_differentiable")
 
     def evaluated(self, gradients: Sequence[Tensor | None], needs: Sequence[bool]) -> list[Tensor]:
-        """The results of an Eval of this node, once more."""
+        """The results of the backward when a recording that has recorded it (as a node of kind Eval) runs again."""
         results = [r for r in self._quietly(gradients, needs) if r is not None]
         return [_ended(r, self, gradients) for r in results] if self.is_once and context.GRAD_ENABLED.get() else results
 
@@ -132,8 +139,7 @@ class FunctionNode(Node):
         if len(results) != len(self.edges):
             raise AutogradError(
                 f"{self.function.__name__}.backward returned {len(results)} gradients, but forward took "
-                f"{len(self.edges)} arguments; "
-                "return one per argument, None for those without"
+                f"{len(self.edges)} arguments; return one for each, None where there is none"
             )
         return [
             conform(self, i, r, m) if n and m is not None and r is not None else None
@@ -177,12 +183,12 @@ class Function:
         Args:
             ctx: The context, in which to leave what `backward` needs.
             args: The arguments of `apply`.
-            kwargs: Those that have names.
+            kwargs: Nothing: `apply` passes positional arguments alone.
 
         Raises:
             UnwrittenError: The subclass does not define it.
         """
-        raise UnwrittenError("define a static forward(ctx, ...) in the Function")
+        raise UnwrittenError("this Function has no forward; define a static forward(ctx, ...) in it")
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
@@ -205,20 +211,21 @@ class Function:
         Raises:
             UnwrittenError: The subclass does not define it.
         """
-        raise UnwrittenError("define a static backward(ctx, ...) in the Function")
+        raise UnwrittenError("this Function has no backward; define a static backward(ctx, ...) in it")
 
     @staticmethod
     def vjp(ctx: Any, *gradients: Any) -> Any:
-        """Another name for `backward`, of which a subclass defines one.
+        """The same as `backward`: a subclass defines one of the two.
 
         Raises:
             UnwrittenError: The subclass does not define it.
         """
-        raise UnwrittenError("define a static backward(ctx, ...) in the Function")
+        raise UnwrittenError("this Function has no backward; define a static backward(ctx, ...) in it")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Refused: Functions are not made, but applied."""
-        raise KindError(f"a Function is not called; say {type(self).__name__}.apply(...), and let forward be static")
+        name = type(self).__name__
+        raise KindError(f"a Function is not called; use {name}.apply(...), and make forward a staticmethod")
 
     @classmethod
     def _derivative(cls) -> Callable[..., Any]:
@@ -275,8 +282,8 @@ def _written(
     written = tuple(d for d in dirty if any(d is a for a in args))
     if len(written) < len(dirty):
         warnings.warn(
-            f"{function.__name__} marks a tensor as dirty that is none of its arguments; what it made itself needs no "
-            "mark", stacklevel=4,
+            f"{function.__name__} marks a tensor as dirty that is none of its arguments; leave out what forward made "
+            "itself", stacklevel=4,
         )  # fmt: skip
     if any(all(d is not o for o in outputs) for d in written):
         raise AutogradError(
@@ -287,8 +294,7 @@ def _written(
 
 
 def _as_outputs(ctx: Context, args: Sequence[Any], outputs: Sequence[Any], tracked: bool) -> list[Any]:
-    """Arguments that were returned as they came as views of themselves, one for each place, so that each can carry a
-    history."""
+    """The outputs, with a view of itself for each argument that was returned unchanged, to carry a history."""
     made = []
     for index, output in enumerate(outputs):
         if isinstance(output, Tensor) and all(output is not d for d in ctx._dirty) and any(output is a for a in args):
@@ -305,7 +311,7 @@ def _view_of_itself(tensor: Any) -> Any:
 
 
 def _claim_views(function: type[Function], ctx: Context, outputs: Sequence[Any]) -> None:
-    """Note on views among the outputs that this function has made them."""
+    """Mark the views among the outputs as made by this function."""
     tensors = [o for o in outputs if isinstance(o, Tensor)]
     several = sum(o.requires_grad for o in {id(t): t for t in tensors}.values()) > 1
     for index, output in enumerate(outputs):
@@ -359,7 +365,7 @@ def _attach(function: type[Function], ctx: Context, args: Sequence[Any], outputs
 
 
 def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
-    """A decorator for a `backward` that has no derivative itself: to differentiate its results is an error.
+    """A decorator for a `backward` that has no derivative itself: differentiating its results is an error.
 
     Put it below `@staticmethod`. The backward then runs without recording, so it may compute in place or in numpy.
 
@@ -396,9 +402,14 @@ class DifferentiatedTwice(Node):
     """The history of what a `once_differentiable` backward returned."""
 
     def apply(self, gradients: list[Tensor | None], needs: Sequence[bool]) -> Sequence[Tensor | None]:
+        """Refused: this node is there to say what cannot be differentiated.
+
+        Raises:
+            AutogradError: Always.
+        """
         raise AutogradError(
-            f"{self.name} (called at {self.source}) is once_differentiable, so its gradient has none; write its "
-            "backward in tensor operations, without that decorator"
+            f"{self.name} (called at {self.source}) is once_differentiable, so its gradients cannot be differentiated "
+            "again; write its backward in tensor operations, without that decorator"
         )
 
 

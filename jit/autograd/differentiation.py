@@ -14,7 +14,7 @@ from .nodes import Edge, accumulate
 
 
 def _as_list(value: Any) -> list[Any]:
-    """One tensor as a list of it, and whatever gives several, such as `model.parameters()`, as a list of these."""
+    """The tensors or edges in `value`: a single one, or any iterable of them, such as `model.parameters()`."""
     alone = isinstance(value, (Tensor, Edge)) or not isinstance(value, Iterable)
     return [value] if alone else list(value)
 
@@ -22,7 +22,10 @@ def _as_list(value: Any) -> list[Any]:
 def _weights(outputs: Sequence[Any], gradients: Any) -> list[Any]:
     weights = [None] * len(outputs) if gradients is None else _as_list(gradients)
     if len(weights) != len(outputs):
-        raise UsageError(f"{len(weights)} gradients were given for {len(outputs)} outputs")
+        raise UsageError(
+            f"{len(weights)} gradients were given for {len(outputs)} outputs; pass one for each, None for single "
+            "numbers"
+        )
     return weights
 
 
@@ -44,6 +47,8 @@ def backward(
 
     Raises:
         AutogradError: Nothing to differentiate, freed or changed saved tensors.
+        ShapeError: A weight does not have the sizes of its tensor.
+        UsageError: The weights are not as many as the tensors, or `inputs` is empty.
     """
     outputs = _as_list(tensors)
     keep = create_graph if retain_graph is None else retain_graph
@@ -68,16 +73,18 @@ def grad(
 
     Args:
         outputs: One tensor or several.
-        inputs: The tensors to differentiate by; any iterable of them will do, as `model.parameters()`.
+        inputs: The tensors to differentiate by: one, or any iterable of them, such as `model.parameters()`.
         grad_outputs: Weights of the outputs' sizes; None for single numbers.
         retain_graph: Keep what was saved. Defaults to `create_graph`.
         create_graph: Make the gradients differentiable themselves.
-        only_inputs: Always True; there for callers of old.
+        only_inputs: True; PyTorch has given up False, too.
         allow_unused: Return None for inputs that the outputs do not depend on, instead of an error.
-        materialize_grads: Return zeros for them.
+        materialize_grads: Return zeros for inputs that the outputs do not depend on.
 
     Raises:
         AutogradError: An input that the outputs do not depend on; nothing to differentiate; freed or changed tensors.
+        ShapeError: A weight does not have the sizes of its output.
+        UsageError: The weights are not as many as the outputs, or options contradict each other.
 
     >>> import jit
     >>> x = jit.tensor(3.0, requires_grad=True)
@@ -86,9 +93,12 @@ def grad(
     (27.0, 18.0)
     """
     if not only_inputs:
-        raise UsageError("grad() leaves .grad of all tensors alone; for only_inputs=False call backward()")
+        raise UsageError("grad() does not add to .grad of tensors; instead of only_inputs=False call backward()")
     if materialize_grads and allow_unused is False:
-        raise UsageError("materialize_grads=True makes zeros of unused inputs, so allow_unused cannot be False")
+        raise UsageError(
+            "materialize_grads=True returns zeros for unused inputs, so allow_unused cannot be False; leave one of "
+            "them out"
+        )
     roots, leaves = _as_list(outputs), _as_list(inputs)
     keep = create_graph if retain_graph is None else retain_graph
     found = run_backward(roots, _weights(roots, grad_outputs), leaves, keep, create_graph)
@@ -99,6 +109,6 @@ def grad(
     for index, gradient in enumerate(found):
         if gradient is None and not allow_unused:
             raise AutogradError(
-                f"input {index} of grad was not used to compute the outputs; say allow_unused=True to get None for it"
+                f"input {index} of grad was not used to compute the outputs; pass allow_unused=True to get None for it"
             )
     return tuple(found)

@@ -2,12 +2,12 @@
 
 Note [Backward inside of backward]
     Hooks, custom functions and checkpoints may call `backward` again. Each call is a Task of its own that runs to its
-    end before the outer one goes on, so nothing can wait for each other. Every 16th level moves to a thread of its own,
+    end before the outer one goes on, so no two wait for each other. Every 16th level moves to a thread of its own,
     whose stack is empty: a chain of thousands of backwards inside of each other needs no larger recursion limit.
 
 Note [Interrupts]
     A backward runs in a copy of the caller's context, so whatever ends it - an exception, Ctrl-C at any place - leaves
-    nothing switched on. Who waits for another thread and is interrupted there halts the tasks that hang together.
+    nothing switched on. A thread that is interrupted while it waits for another one halts all tasks of that nesting.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from jit.eager import context
 from jit.eager.namespace import F
 from jit.eager.tensors import Tensor
 from jit.eager.watch import LOOKING, pause, resume, resumed
-from jit.ir.errors import AutogradError, ShapeError, UsageError
+from jit.ir.errors import AutogradError, KindError, ShapeError, UsageError
 
 from .nodes import Edge, edge_of
 from .sharing import Sharing, is_numbered, is_worth_sharing
@@ -40,7 +40,7 @@ def queue_callback(callback: Callable[[], Any]) -> None:
     """
     task: Task | None = context.BACKWARD.get()
     if task is None:
-        raise UsageError("queue_callback() is for hooks and functions that run in a backward, and none runs")
+        raise UsageError("queue_callback() was called while no backward runs; call it in a hook or in a backward")
     task.callbacks.append(callback)
 
 
@@ -51,10 +51,19 @@ def run_backward(
     outputs: Sequence[Any], gradients: Sequence[Any], inputs: Sequence[Any] | None, retain_graph: bool,
     create_graph: bool, within: bool = False, accumulating: bool = False,
 ) -> list[Tensor | None]:  # fmt: skip
-    """Differentiate `outputs`, weighted by `gradients`; returns the gradients of `inputs`, or accumulates into leaves.
+    """Differentiate `outputs`, weighted by `gradients`.
 
-    Inputs are tensors or edges; `within` says that nothing behind them is to be run, `accumulating` that leaves among
-    them get their gradients added to `.grad` all the same.
+    Args:
+        outputs: Tensors or edges.
+        gradients: A weight for each output; None for a single number.
+        inputs: Tensors or edges whose gradients are returned; None for gradients that are added to `.grad` of leaves.
+        retain_graph: Whether nodes keep what they have saved.
+        create_graph: Whether the computation of the gradients is recorded.
+        within: Whether the nodes of the inputs, and all behind them, are left alone.
+        accumulating: Whether leaves among the inputs get their gradients added to `.grad` as well.
+
+    Returns:
+        The gradients of `inputs`, None for those that were not reached; nothing where there are no inputs.
     """
     hook = pause() if LOOKING else None
     try:
@@ -129,8 +138,11 @@ def _on_a_fresh_stack(task: Task, inside: contextvars.Context, work: Callable[[]
 def _root_edge(output: Any) -> Edge:
     edge = edge_of(output)
     if edge is None:
+        if not isinstance(output, Tensor):
+            raise KindError(f"only tensors can be differentiated, not {type(output).__name__}; pass a tensor")
         raise AutogradError(
-            "this tensor does not require grad and has no grad_fn, so there is nothing to differentiate"
+            "this tensor does not require grad and has no grad_fn, so there is nothing to differentiate; compute it, "
+            "outside of no_grad(), from a tensor with requires_grad=True"
         )
     return edge
 
@@ -148,16 +160,20 @@ def _initial(output: Tensor, gradient: Any) -> Tensor:
     if gradient is None:
         if output._array.size != 1:
             raise AutogradError(
-                f"a gradient can be made up for a single number only, and this output has sizes "
-                f"{list(output._array.shape)}; "
-                "pass the gradient, or reduce the output first"
+                f"an output that is no single number needs a gradient, and this one has sizes "
+                f"{list(output._array.shape)}; pass a gradient of these sizes, or reduce the output, as with .sum()"
             )
         if output.dtype.is_complex:
             raise AutogradError(
-                f"a gradient can be made up for a real number only, and this output is {output.dtype.name}; pass the "
-                "gradient, or take the real part first"
+                f"a complex output needs a gradient, and this one is {output.dtype.name}; pass a gradient, or take the "
+                "real part first"
             )
         return F.ones_like(output)
+    if not isinstance(gradient, Tensor):
+        raise KindError(f"a gradient is a tensor, not {type(gradient).__name__}; make one with jit.tensor(...)")
     if gradient._array.shape != output._array.shape:
-        raise ShapeError(f"a gradient of sizes {list(gradient.shape)} was given for an output of {list(output.shape)}")
+        raise ShapeError(
+            f"a gradient of sizes {list(gradient.shape)} was given for an output of sizes {list(output.shape)}; pass "
+            "one of the same sizes"
+        )
     return gradient

@@ -77,15 +77,15 @@ def jacobian(
     func: Callable[..., Any], inputs: Any, create_graph: bool = False, strict: bool = False, vectorize: bool = False,
     strategy: str = "reverse-mode",
 ) -> Any:  # fmt: skip
-    """All derivatives of all outputs: for each pair of output and input a tensor of the sizes of both, one after other.
+    """All derivatives of all outputs: for each pair a tensor of the output's sizes followed by the input's.
 
     Args:
         func: A function of tensors that returns a tensor or a tuple of them.
         inputs: One tensor or a tuple of them.
         create_graph: Whether the result can be differentiated.
         strict: Whether an output that does not depend on an input is an error instead of a zero.
-        vectorize: Accepted, and without a meaning: rows are computed one after another. Not together with strict.
-        strategy: "reverse-mode", or, which makes no difference here, "forward-mode" with vectorize.
+        vectorize: Accepted and ignored: rows are computed one after another. It must not be combined with `strict`.
+        strategy: "reverse-mode" or, with `vectorize` alone, "forward-mode"; both do the same here.
 
     Returns:
         A tensor for one output and one input; a tuple for several of either; for both a tuple, by output, of tuples.
@@ -115,11 +115,11 @@ def hessian(
         inputs: One tensor or a tuple of them.
         create_graph: Whether the result can be differentiated.
         strict: Whether an output that does not depend on an input is an error instead of a zero.
-        vectorize: Accepted, and without a meaning. Not together with strict.
-        outer_jacobian_strategy: "reverse-mode", or, which makes no difference here, "forward-mode" with vectorize.
+        vectorize: Accepted and ignored. It must not be combined with `strict`.
+        outer_jacobian_strategy: "reverse-mode" or, with `vectorize` alone, "forward-mode"; both do the same here.
 
     Returns:
-        A tensor of the input's sizes twice over, or for a tuple of inputs a tuple of tuples, one tensor for each pair.
+        A tensor whose sizes are the input's, twice; for a tuple of inputs a tuple of tuples, a tensor for each pair.
 
     >>> import jit
     >>> jit.autograd.functional.hessian(lambda x: (x * x * x).sum(), jit.tensor([1.0, 2.0])).tolist()
@@ -179,7 +179,7 @@ def hvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
 
 
 class _FunctionalCall:
-    """A function called on copies of its inputs that can be differentiated by."""
+    """A call of a function on copies of its inputs, by which its outputs can be differentiated."""
 
     def __init__(self, func: Callable[..., Any], inputs: Any, create_graph: bool) -> None:
         self.single_input = isinstance(inputs, Tensor)
@@ -193,7 +193,7 @@ class _FunctionalCall:
         return _weights_for(self.outputs, v, "output")
 
     def gradients(self, weights: Sequence[Any], create_graph: bool, strict: bool) -> list[Tensor]:
-        """Gradients of the outputs, so weighted, by the inputs."""
+        """Gradients of the outputs, with these weights, by the inputs."""
         if strict:
             self._check(self.outputs)
         return _grad_or_zeros(self.outputs, self.inputs, weights, create_graph)
@@ -218,7 +218,7 @@ class _FunctionalCall:
             for index, gradient in enumerate(found):
                 if gradient is None:
                     raise AutogradError(
-                        f"output {number} does not depend on input {index}; leave strict out to get zeros for that"
+                        f"output {number} does not depend on input {index}; leave strict out to get zeros there"
                     )
 
     def result(self, create_graph: bool) -> Any:
@@ -230,27 +230,33 @@ class _FunctionalCall:
 
 def _check_strategy(name: str, strategy: str, vectorize: bool, strict: bool) -> None:
     if strategy not in ("reverse-mode", "forward-mode"):
-        raise UsageError(f'{name}: the strategy is "reverse-mode" or "forward-mode", not {strategy!r}')
+        raise UsageError(f'{name}: pass "reverse-mode" or "forward-mode" as the strategy, not {strategy!r}')
     if vectorize and strict:
-        raise UsageError(f"{name}: vectorize and strict do not go together; leave vectorize out")
+        raise UsageError(f"{name}: vectorize and strict cannot be combined; leave vectorize out")
     if strategy == "forward-mode" and not vectorize:
-        raise UnwrittenError(f'{name}: "forward-mode" is for vectorize=True alone; leave it out')
+        raise UnwrittenError(f'{name}: "forward-mode" needs vectorize=True; pass that, or leave the strategy out')
 
 
 def _require_dependent(values: Sequence[Tensor], what: str, strict: bool) -> None:
     """AutogradError if something that is to be differentiated does not depend on its input."""
     for number, value in enumerate(values if strict else ()):
         if not value.requires_grad:
-            raise AutogradError(f"{what} does not depend on input {number}; leave strict out to get zeros for that")
+            raise AutogradError(f"{what} does not depend on input {number}; leave strict out to get zeros there")
 
 
 def _number(func: Callable[..., Any]) -> Callable[..., Any]:
     def call(*values: Any) -> Any:
         value = func(*values)
         if not isinstance(value, Tensor):
-            raise KindError(f"a Hessian is that of a function that returns a tensor, not {type(value).__name__}")
+            raise KindError(
+                f"a Hessian needs a function that returns a tensor, and this one returned {type(value).__name__}; "
+                "return a tensor of one element"
+            )
         if value.numel() != 1:
-            raise UsageError("a Hessian is that of a function that returns one tensor of a single number")
+            raise UsageError(
+                f"a Hessian needs a function that returns a single number, and this one returned sizes "
+                f"{list(value.shape)}; reduce the result, as with .sum()"
+            )
         return value
 
     return call
@@ -259,7 +265,7 @@ def _number(func: Callable[..., Any]) -> Callable[..., Any]:
 def _tensors(value: Any, what: str) -> list[Tensor]:
     many = list(value) if isinstance(value, (tuple, list)) else [value]
     if not many or not all(isinstance(t, Tensor) for t in many):
-        raise KindError(f"{what}: a tensor or a tuple of tensors is needed")
+        raise KindError(f"{what}: pass a tensor or a tuple of tensors, not {type(value).__name__}")
     return many
 
 
@@ -276,15 +282,15 @@ def _zeros_like(tensor: Tensor) -> Tensor:
 
 
 def _weights_for(tensors: Sequence[Tensor], v: Any, what: str) -> list[Tensor]:
-    """`v` as one weight for each tensor; made up for a single number."""
+    """The weights in `v`, one for each tensor; 1 for a single number if `v` is None."""
     if v is None:
         if len(tensors) != 1 or tensors[0].numel() != 1:
-            raise UsageError(f"v can be left out for an {what} of a single number only; pass one of the {what}s' sizes")
+            raise UsageError(f"v can be left out only for an {what} of one element; pass one of the {what}s' sizes")
         return [F.ones_like(tensors[0].detach())]
     weights = _tensors(v, "v")
     if [tuple(w.shape) for w in weights] != [tuple(t.shape) for t in tensors]:
         sizes = ", ".join(str(list(t.shape)) for t in tensors)
-        raise ShapeError(f"v has to be of the {what}s' sizes: {sizes}")
+        raise ShapeError(f"v does not have the {what}s' sizes; pass tensors of sizes {sizes}")
     return weights
 
 

@@ -1,4 +1,4 @@
-"""The graph that autograd records, for those who look at it: its nodes, edges, and what is saved along it."""
+"""The graph that autograd records, for programs that look at it: its nodes, its edges, and what is saved for it."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from .nodes import Node, edge_of
 class saved_tensors_hooks:  # noqa: N801 - users call it like a function
     """Within this block, what is saved for backward is put away by `pack`, and brought back by `unpack` when needed.
 
-    Calls of traced functions in the block run eagerly, since recordings save other things; inside a traced function the
-    block is an error. `jit.checkpoint` saves memory there.
+    Traced functions that are called in the block run eagerly, since recordings save other things. Inside a traced
+    function the block is an error; `jit.checkpoint` saves memory there.
 
     Args:
         pack: Called with every tensor that is saved; returns anything. It must not write to the tensor.
@@ -72,7 +72,7 @@ def register_multi_grad_hook(tensors: Sequence[Tensor], hook: Callable[[Any], No
     """Call `hook` in each backward when the gradients of `tensors` have come.
 
     Args:
-        tensors: Those to wait for; each requires grad.
+        tensors: The tensors to wait for; each requires grad.
         hook: Gets, with "all", a list of one gradient per tensor, None for those that this backward does not reach;
             with "any" the first gradient that comes.
         mode: "all" or "any".
@@ -84,9 +84,9 @@ def register_multi_grad_hook(tensors: Sequence[Tensor], hook: Callable[[Any], No
         UsageError: There are no tensors, or the mode is neither.
     """
     if not tensors:
-        raise UsageError("register_multi_grad_hook() needs a tensor to wait for")
+        raise UsageError("register_multi_grad_hook() got no tensors; pass those whose gradients the hook waits for")
     if mode not in ("all", "any"):
-        raise UsageError(f'register_multi_grad_hook: mode is "all" or "any", not {mode!r}')
+        raise UsageError(f'register_multi_grad_hook: pass "all" or "any" as the mode, not {mode!r}')
     waiting: dict[Any, _Arrivals] = {}
 
     def note(index: int) -> Callable[[Tensor], None]:

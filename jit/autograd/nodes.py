@@ -3,13 +3,14 @@
 Note [Histories of views]
     A view knows its base and the path of view ops that leads to it. An in-place operation on the view changes the
     history of the *base*: it becomes a CopySlices, which hands the viewed part of the gradient to the operation and
-    the rest through. The view's own history is then derived from the base's when somebody next asks for it:
+    passes the rest on. The view's own history is derived from the base's when it is next asked for:
 
         b = a * 1          b.grad_fn = Mul
         v = b[0]           v.grad_fn = Select <- Mul
         v.add_(w)          b.grad_fn = CopySlices(path=[select 0], Add) <- Mul, w;   v: stale
         v.grad_fn          Select <- CopySlices        (the path replayed from b)
-    CopySlices replays the path on gradients with differentiable ops, so it is right for any layout and any order.
+    CopySlices replays the path on gradients with differentiable ops, so it is right for any layout of memory and any
+    order of derivatives.
 """
 
 from __future__ import annotations
@@ -41,17 +42,17 @@ from jit.ir.geometry import Geometry
 from jit.ops.scatters import as_strided_of
 
 SPAN = 1 << 64
-"""Between the serials of two nodes there is room for those of all that a shared backward makes, see `sharing`."""
+"""The distance between the serials of two nodes: room for those that a shared backward hands out, see `sharing`."""
 SERIALS: ContextVar[Iterator[int]] = ContextVar("serials", default=itertools.count(0, SPAN))  # noqa: B039, all share it
 
 
 def next_serial() -> int:
-    """A number between those of the nodes made before and after."""
+    """A number between the serials of the nodes made before and after."""
     return next(SERIALS.get())
 
 
 class Edge(NamedTuple):
-    """The goal of a gradient: input number `index` of `node`."""
+    """The destination of a gradient: `node`, which takes it as the gradient of its output number `index`."""
 
     node: Node
     index: int  # type: ignore[assignment]
@@ -65,7 +66,7 @@ class Meta(NamedTuple):
     device: Device
     ndim: int
     strides: tuple[int, ...] = ()
-    """Steps in elements; known of what view ops save, like `offset`."""
+    """The strides in elements; like `offset`, noted only where the op is a view or its derivative asks for them."""
     offset: int = 0
 
     def stride(self) -> tuple[int, ...]:
@@ -85,7 +86,13 @@ def meta_of(tensor: Tensor) -> Meta:
 
 
 class SavedTensor:
-    """A tensor kept for backward, with the version that it must still have then."""
+    """A tensor kept for backward, with the version that it must still have then.
+
+    Args:
+        tensor: The tensor.
+        what: The words for it in error messages.
+        output: The number of the node's output that it is; None for an input.
+    """
 
     __slots__ = ("_array", "_bindings", "_edge", "_index", "_packed", "storage", "version", "what")
 
@@ -104,7 +111,7 @@ class SavedTensor:
             )
         hooks = context.SAVING.get()
         self._packed: Any = None
-        """The result of a hook on the tensor, and the hook that makes it again; None without hooks."""
+        """The result of the pack hook, and the unpack hook that brings the tensor back; None without hooks."""
         if hooks is not None and context.TRACE.get() is None:
             pack, unpack = hooks
             with context.no_grad(), context.saving(None):
@@ -166,7 +173,13 @@ def _freed(node: Node) -> AutogradError:
 
 
 class Node:
-    """One step of the backward computation: gradients of the outputs in, gradients of the inputs out."""
+    """One step of the backward computation: gradients of the outputs in, gradients of the inputs out.
+
+    Args:
+        name: The name to show; empty for subclasses that have a property for it.
+        edges: For each input, where its gradient goes; None where none is wanted.
+        outputs: The number of outputs.
+    """
 
     tensor_hooks: HookTable | None = None
     """Hooks on single outputs' gradients, as (output number, hook)."""
@@ -181,9 +194,9 @@ class Node:
     source: Source | None = None
     """The user's line of the operation."""
     is_users = False
-    """Whether it runs code of the user's, who may expect to be called on his own thread and in order."""
+    """Whether it runs the user's code, which may expect to run in order, on the thread that called backward."""
     is_inner = False
-    """Whether a CopySlices runs it, and lets go of it."""
+    """Whether it is run and released by a CopySlices."""
     must_be_alone = False
     """Whether nothing else may run beside it."""
 
@@ -194,18 +207,18 @@ class Node:
         """The edge of each input's gradient; None where none is wanted."""
         self.outputs = outputs
         self.serial = next(SERIALS.get())
-        """Later operations run their derivatives first."""
+        """The order of making: derivatives of later operations run first."""
         if context.ANOMALY.get() is not None:
             self.stack = context.user_stack()
 
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
-        """The edges in PyTorch's form."""
+        """The edges as pairs, with (None, 0) for those that are None, as in PyTorch."""
         return tuple((None, 0) if edge is None else (edge.node, edge.index) for edge in self.edges)
 
     @property
     def metadata(self) -> dict[Any, Any]:
-        """Whatever somebody wants to note about this node."""
+        """A dict for whatever users want to note about this node."""
         if (trace := context.asking_trace()) is not None:
             trace.note_impure("notes something about a node of the autograd graph")
         made: dict[Any, Any] = self.__dict__.setdefault("_metadata", {})
@@ -217,14 +230,23 @@ class Node:
         return self.is_users or bool(self.tensor_hooks or self.pre_hooks or self.hooks)
 
     def apply(self, gradients: list[Tensor | None], needs: Sequence[bool]) -> Sequence[Tensor | None]:
-        """The gradients of the inputs for which `needs` says so."""
+        """The gradients of the inputs, given those of the outputs; to be defined by subclasses.
+
+        Args:
+            gradients: The gradients of the outputs; None for those that have none.
+            needs: For each input, whether its gradient is wanted; the others may be None.
+
+        Raises:
+            AutogradError: The gradients cannot be computed, for instance since what was saved has been freed.
+            NotImplementedError: The subclass does not define it.
+        """
         raise NotImplementedError(self.name)
 
     def release(self) -> None:
         """Forget what was saved; a second backward is then an error."""
 
     def register_hook(self, hook: Callable[[Any, Any], Any]) -> RemovableHandle:
-        """Call `hook(gradients of inputs, gradients of outputs)` after this node; its result replaces the first."""
+        """Call `hook(gradients of inputs, gradients of outputs)` after this node; its result replaces the former."""
         if (trace := context.asking_trace()) is not None:
             trace.note_impure("hooks something to a node of the autograd graph")
         if self.hooks is None:
@@ -250,7 +272,7 @@ class Node:
 
 
 class AccumulateGrad(Node):
-    """The end of gradients: adds to `.grad` of a leaf."""
+    """The node where gradients end: it adds them to `.grad` of a leaf."""
 
     def __init__(self, variable: Tensor) -> None:
         super().__init__("AccumulateGrad", ())
@@ -258,12 +280,12 @@ class AccumulateGrad(Node):
 
     @property
     def tensor_hooks(self) -> HookTable | None:  # type: ignore[override]
-        """The leaf keeps them: this node lives only as long as somebody computes with the leaf."""
+        """The hooks on the leaf, which keeps them: this node lives only as long as something refers to it."""
         return self.variable.__dict__.get("gradient_hooks")
 
     @property
     def belongs_to_caller(self) -> bool:
-        """Whether it runs on the caller's thread, as of any node; hooks that see the sum count too."""
+        """Whether only the thread that called backward may run this node; hooks that see the sum count, too."""
         return super().belongs_to_caller or "post_accumulate_hooks" in self.variable.__dict__
 
     def apply(self, gradients: list[Tensor | None], needs: Sequence[bool]) -> Sequence[Tensor | None]:
@@ -278,7 +300,13 @@ class AccumulateGrad(Node):
 
 
 def accumulate(tensor: Tensor, gradient: Tensor, differentiable: bool) -> None:
-    """Add `gradient` to `.grad`: to its very memory, unless somebody may want to differentiate the sum."""
+    """Add `gradient` to `.grad`: in place, unless the sum may be differentiated.
+
+    Args:
+        tensor: The tensor whose `.grad` is added to.
+        gradient: The gradient.
+        differentiable: Whether the computation of gradients is recorded.
+    """
     trace = context.TRACE.get()
     if trace is not None:
         trace.accumulate(tensor, gradient, differentiable)
@@ -295,7 +323,7 @@ def accumulate(tensor: Tensor, gradient: Tensor, differentiable: bool) -> None:
 
 
 def apart(gradient: Tensor) -> Tensor:
-    """A differentiable gradient that is no view, so that `detach_()` and writes to it are its own matter."""
+    """A differentiable gradient that is no view, so that `detach_()` and writes concern it alone."""
     return gradient if gradient._viewed is None else F.clone(gradient)
 
 
@@ -328,7 +356,14 @@ os.register_at_fork(after_in_child=_renew_locks)
 
 
 class OpNode(Node):
-    """The derivative of one registry op."""
+    """The derivative of one call of an operator.
+
+    Args:
+        op: The operator.
+        edges: For each tensor among the arguments, where its gradient goes; None where none is wanted.
+        groups: For each tensor argument: None for a tensor, the length for a list of tensors.
+        outputs: The number of results.
+    """
 
     def __init__(self, op: Op, edges: Sequence[Edge | None], groups: Sequence[int | None], outputs: int) -> None:
         super().__init__("", edges, outputs)
@@ -339,13 +374,13 @@ class OpNode(Node):
         self.saved: dict[str, Any] | None = None
         """The values that the formulas name: SavedTensors, Metas and plain values."""
         self.metas: tuple[Meta | None, ...] = ()
-        """One per edge, for reducing a broadcast gradient."""
+        """One for each edge, for reducing the gradient of a broadcast argument."""
         self.conjugated = False
         """Whether gradients are conjugated before and after the formulas: see Note [Gradients of complex numbers]."""
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        """PyTorch's name for it, made when somebody asks."""
+        """A name in PyTorch's manner, such as MulBackward; made on demand."""
         return f"{self.op.schema.name.capitalize()}Backward"
 
     def release(self) -> None:
@@ -353,6 +388,11 @@ class OpNode(Node):
             self.saved = None
 
     def apply(self, gradients: list[Tensor | None], needs: Sequence[bool]) -> Sequence[Tensor | None]:
+        """The gradients of the tensors among the arguments, by the operator's formulas.
+
+        Raises:
+            AutogradError: What was saved has been freed, or changed in place.
+        """
         saved = self.saved
         if saved is None:
             raise _freed(self)
@@ -383,7 +423,7 @@ class OpNode(Node):
         return self._flat(results)
 
     def _lookup(self, wanted: Sequence[str], saved: dict[str, Any], names: dict[str, Any]) -> list[Any]:
-        """The value that a formula asks for by name; what was saved is unpacked once, and then among `names`."""
+        """The values that a formula asks for by name; what was saved is unpacked once and kept in `names`."""
         for name in wanted:
             if name not in names:
                 several = name == "out" and len(self.op.schema.returns) > 1
@@ -409,7 +449,7 @@ class OpNode(Node):
 
 @functools.cache
 def _saves_elements(op: Op) -> bool:
-    """Whether the derivative looks at elements of arguments or results; one of sizes alone may run many times."""
+    """Whether the derivative looks at elements of arguments or results; a derivative of sizes alone can run again."""
     rules = [op.backward] if op.backward is not None else list(op.derivatives.values())
     held = {"out", *(op.schema.arguments[position].name for position in op.tensors)}
     return any(name in held for rule in rules for name in rule.names)
@@ -430,7 +470,7 @@ def _unpack(saved: Any, node: Node) -> Any:
 
 
 class _Outputs(Sequence[Any]):
-    """The saved outputs of a node; only those that a formula looks at have to be what they were."""
+    """The saved outputs of a node; only those that a formula looks at must be unchanged."""
 
     def __init__(self, saved: tuple[Any, ...], node: Node) -> None:
         self._saved, self._node = saved, node
@@ -453,7 +493,17 @@ def _flatten(results: Sequence[Any], groups: Sequence[int | None]) -> Any:
 
 
 def conform(node: Node, index: int, gradient: Any, meta: Meta) -> Any:
-    """A gradient that came out of a user's function, in the sizes and the dtype of input `index` of `node`."""
+    """A gradient that a user's function has returned, brought to the sizes and dtype of the input that it is for.
+
+    Args:
+        node: The node that ran the function.
+        index: The number of the input.
+        gradient: What the function returned for it.
+        meta: The sizes and dtype of the input.
+
+    Raises:
+        AutogradError: It is no tensor, or its sizes do not expand from the input's.
+    """
     if not isinstance(gradient, Tensor) or not gradient.defined:
         raise AutogradError(
             f"{node.name} (called at {node.source}) returned {type(gradient).__name__} as gradient {index}; "
@@ -464,7 +514,7 @@ def conform(node: Node, index: int, gradient: Any, meta: Meta) -> Any:
         if not _expands_to(wanted, shape):
             raise AutogradError(
                 f"{node.name} (called at {node.source}) returned a gradient of sizes {list(shape)} for input {index}, "
-                f"which has sizes {list(meta.shape)}"
+                f"which has sizes {list(meta.shape)}; return a gradient of the input's sizes"
             )
         gradient = F.sum_to_size(gradient, meta.shape)
     if gradient.dtype is meta.dtype:
@@ -480,7 +530,14 @@ def _expands_to(small: tuple[int, ...], large: tuple[int, ...]) -> bool:
 
 
 class CopySlices(Node):
-    """The history of a base after an in-place operation on a view of it; see Note [Histories of views]."""
+    """The history of a base after an in-place operation on a view of it; see Note [Histories of views].
+
+    Args:
+        base: The base, with the history that it had before.
+        path: The view ops that lead from the base to the view.
+        inner: The node of the in-place operation.
+        self_index: The number of its edge that leads to the view.
+    """
 
     def __init__(self, base: Tensor, path: tuple[ViewStep, ...], inner: Node, self_index: int) -> None:
         super().__init__("CopySlices", (edge_of(base), *(e for i, e in enumerate(inner.edges) if i != self_index)))
@@ -492,6 +549,11 @@ class CopySlices(Node):
         self.is_users = inner.is_users
 
     def apply(self, gradients: list[Tensor | None], needs: Sequence[bool]) -> Sequence[Tensor | None]:
+        """The gradients of the base as it was, and of what else the operation took.
+
+        Raises:
+            AutogradError: What the operation has saved has been freed, or changed in place.
+        """
         gradient, inner = gradients[0], self.inner
         if gradient is None:
             return [None] * len(self.edges)
@@ -520,7 +582,14 @@ def replay(path: Sequence[ViewStep], base: Any) -> Any:
 
 
 def scatter(F: Any, path: Sequence[ViewStep], base: Any, source: Any) -> Any:
-    """`base` with the part that `path` leads to replaced by `source`, out of place."""
+    """A copy of `base` in which the part that `path` leads to is replaced by `source`.
+
+    Args:
+        F: The operators to compute with.
+        path: View ops.
+        base: The whole.
+        source: A tensor of the part's sizes.
+    """
     along = [base]
     for at, step in enumerate(path[:-1]):
         if shares_places(step, along[-1].shape):
@@ -534,14 +603,21 @@ def scatter(F: Any, path: Sequence[ViewStep], base: Any, source: Any) -> Any:
 
 
 def shares_places(step: ViewStep, sizes: Any) -> bool:
-    """Whether elements that a step shows lie at the same place, so that what is behind it is written at once."""
+    """Whether several elements that `step` shows lie at one place, so that it and all after it are written as one."""
     if step.op.scatter is not None and step.op is not as_strided_of:
         return False
     return shown_by(step, Geometry.contiguous(tuple(sizes))).overlaps
 
 
 def scatter_steps(F: Any, path: Sequence[ViewStep], base: Any, source: Any) -> Any:
-    """`scatter` for a single step, or for several of which the first shows elements twice."""
+    """`scatter` for a single step, or for several of which the first shows elements more than once.
+
+    Args:
+        F: The operators to compute with.
+        path: One view op, or several.
+        base: The whole.
+        source: A tensor of the part's sizes.
+    """
     step, *further = path
     if not further and step.op.scatter is not None and not step.op.schema.returns[0].type.is_list:
         return step.op.scatter(F, base, source, *step.arguments)
@@ -554,7 +630,7 @@ def scatter_steps(F: Any, path: Sequence[ViewStep], base: Any, source: Any) -> A
 
 
 def shown_by(step: ViewStep, base: Geometry) -> Geometry:
-    """The geometry that a step shows of memory laid out as `base`; an `as_strided_of` says itself how it lies."""
+    """The geometry of what a step shows of memory laid out as `base`; `as_strided_of` has it among its arguments."""
     if step.op is as_strided_of:
         return Geometry(*step.arguments[2:])
     geometry = step.op.body(base, *step.arguments)

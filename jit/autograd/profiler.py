@@ -68,7 +68,7 @@ class profile:  # noqa: N801 - users call it like a function
         return sorted(self._events, key=lambda event: event.start)
 
     def key_averages(self) -> list[tuple[str, int, float]]:
-        """(operator, number of calls, seconds altogether), the longest first."""
+        """Rows of operator, number of calls and seconds in total, the longest time first."""
         totals: dict[str, tuple[int, float]] = {}
         for event in self._events:
             count, seconds = totals.get(event.name, (0, 0.0))

@@ -3,7 +3,7 @@
 Note [Checkpoints]
     The function runs with its history recorded, so all that it depends on is known, parameters that it merely refers to
     included: they are the edges that lead out of the recorded part. That part is then dropped with all it has saved,
-    and one node stands in its place:
+    and one node replaces it:
 
         y = checkpoint(f, x)      y.grad_fn = Checkpoint <- x, w          where f = lambda x: (x * w).exp()
 
@@ -37,10 +37,10 @@ def checkpoint(
     """`function(*args, **kwargs)`, without keeping its intermediate results: backward computes them again.
 
     Args:
-        function: Anything callable. It must compute the same in the second run; what it changes - buffers written in
-            place, random generators of `jit` - is seen by it as it was, and changes once.
+        function: Anything callable. It must compute the same in the second run. Buffers that it writes to in place, and
+            the random generators of `jit`, are for the second run as they were for the first, and change once.
         args: Tensors, nests of tensors, or anything else.
-        use_reentrant: Taken for PyTorch's sake; there is one implementation, and it has the abilities of both.
+        use_reentrant: Accepted and ignored: there is one implementation, with the abilities of both of PyTorch's.
         preserve_rng_state: Whether the second run draws the same random numbers.
         kwargs: Like `args`.
 
@@ -48,8 +48,9 @@ def checkpoint(
         What the function returns: tensors, nests of tensors, or anything else.
 
     Raises:
-        AutogradError: In backward: an argument or a parameter has been changed since, or the second run gave something
-            else than the first.
+        AutogradError: In backward: an argument or a parameter has been changed since, or the second run returned
+            something else than the first.
+        KindError: `function` is not callable.
 
     >>> import jit
     >>> x = jit.ones(3, requires_grad=True)
@@ -58,7 +59,7 @@ def checkpoint(
     [14.78, 14.78, 14.78]
     """
     if not callable(function):
-        raise KindError(f"checkpoint calls a function, and {type(function).__name__} was given")
+        raise KindError(f"checkpoint needs a function to call, not {type(function).__name__}; pass the function first")
     if not context.GRAD_ENABLED.get():
         return function(*args, **kwargs)
     if (trace := context.TRACE.get()) is not None:
@@ -83,7 +84,7 @@ def checkpoint(
 
 
 def checkpoint_sequential(functions: Any, segments: int, input: Any, **options: Any) -> Any:
-    """Run `functions` one after the other on `input`, each of `segments` parts under a checkpoint but the last.
+    """Run `functions` one after the other on `input`, in `segments` parts: a checkpoint for each part but the last.
 
     Args:
         functions: Callables of one tensor, or an `nn.Sequential` of them.
@@ -101,7 +102,9 @@ def checkpoint_sequential(functions: Any, segments: int, input: Any, **options: 
     """
     chain = list(functions.children()) if hasattr(functions, "children") else list(functions)
     if not 1 <= segments <= len(chain):
-        raise UsageError(f"{len(chain)} functions cannot be divided into {segments} segments")
+        raise UsageError(
+            f"{len(chain)} functions cannot be divided into {segments} segments; ask for 1 to {len(chain)}"
+        )
     size = len(chain) // segments
     for start in range(0, size * (segments - 1), size):
         input = checkpoint(_one_after_the_other(chain[start : start + size]), input, **options)
@@ -121,7 +124,13 @@ def _one_after_the_other(chain: Sequence[Callable[[Any], Any]]) -> Callable[[Any
 
 
 def map_tensors(change: Callable[[Any], Any], value: Any, kind: type = Tensor) -> Any:
-    """A nest with its tensors changed; what is no tensor, list, tuple, dict or dataclass stays the same object."""
+    """A nest with its tensors changed; what is no tensor, list, tuple, dict or dataclass stays the same object.
+
+    Args:
+        change: Called with each tensor; returns what replaces it.
+        value: The nest.
+        kind: The class of what counts as a tensor.
+    """
     if isinstance(value, kind):
         return change(value)
     if type(value) in (list, tuple):
@@ -185,7 +194,16 @@ def _edges_out_of(roots: Sequence[Tensor], first: int) -> list[Edge]:
 
 
 class CheckpointNode(Node):
-    """The history of what a function under a checkpoint returned; see Note [Checkpoints]."""
+    """The history of what a function under a checkpoint returned; see Note [Checkpoints].
+
+    Args:
+        function: The function.
+        saved: Its arguments, positional and by name, with a SavedTensor for each tensor.
+        effects: The changes that it made in the first run.
+        edges: The edges that lead out of the recorded part.
+        places: For each output of this node, its place among the tensors that the function returned.
+        roots: The outputs; a tensor's base where the function returned a view.
+    """
 
     is_users = True
 
@@ -212,6 +230,11 @@ class CheckpointNode(Node):
         self.function = self.saved = None
 
     def apply(self, gradients: list[Tensor | None], needs: Sequence[bool]) -> Sequence[Tensor | None]:
+        """The gradients of what the function depends on, for which it runs again.
+
+        Raises:
+            AutogradError: It was freed, what the function depends on has changed, or it now returns something else.
+        """
         if self.function is None:
             raise AutogradError(
                 f"backward through the checkpoint at {self.source} a second time: what it kept was freed; "
@@ -237,7 +260,7 @@ class CheckpointNode(Node):
         return map_tensors(lambda item: item.unpack(self), self.saved, SavedTensor)
 
     def _again(self, args: Any, kwargs: Any) -> list[Any]:
-        """The results of a second run, with their histories."""
+        """The results of a second run, with their histories; AutogradError if they are not like those of the first."""
         assert self.function is not None
         with context.enable_grad():
             tensors = list_tensors(self.function(*args, **kwargs))
@@ -251,7 +274,7 @@ class CheckpointNode(Node):
 
 
 def _with_history(result: Any, node: Node, roots: Sequence[Tensor]) -> Any:
-    """The results of the function with `node` for their history; views are taken anew."""
+    """The results of the function, with `node` as their history; views are taken anew."""
     fresh: dict[int, Tensor] = {}
     for index, root in enumerate(roots):
         fresh[id(root)] = made = alias(root, Variable)

@@ -15,10 +15,10 @@ def register(function: T) -> T:
     """Let saved functions refer to an `autograd.Function` or a `jit.CppOp` by its name; works as a decorator.
 
     Args:
-        function: Its name must be its own: another one of that name, defined elsewhere, is refused.
+        function: The Function or operator; no other one of its name, defined elsewhere, may be registered.
 
     Raises:
-        UsageError: It is neither, or the name is taken.
+        UsageError: It is neither of the two, or the name is taken.
 
     >>> import jit
     >>> @jit.autograd.register
@@ -44,10 +44,10 @@ def registered(kind: str) -> Any:
 
 
 def kind_of_call(function: Any) -> str:
-    """The kind of the nodes that call `function`: `^Name` or `cpp::name`; UsageError for anything else.
+    """The kind of the nodes that call `function`: `^Name` or `cpp::name`.
 
     Raises:
-        UsageError: The function is of neither kind.
+        UsageError: It is neither an `autograd.Function` nor a `CppOp`.
     """
     from .custom import Function
 
@@ -55,9 +55,11 @@ def kind_of_call(function: Any) -> str:
         return f"^{function.__name__}"
     if hasattr(function, "schema") and hasattr(function, "address"):
         return str(function.schema.qualified)
-    raise UsageError(f"only autograd.Functions and CppOps are registered, not {type(function).__name__}")
+    raise UsageError(
+        f"register() takes a subclass of autograd.Function or a CppOp, not {type(function).__name__}; pass one of these"
+    )
 
 
 def _place(function: Any) -> str:
-    """The place of its definition: a cell of a notebook that runs again defines the same thing anew."""
+    """The place of its definition, which stays the same when a notebook's cell runs again."""
     return f"{function.__module__}.{function.__qualname__}" if isinstance(function, type) else str(function.schema)

@@ -7,13 +7,13 @@ Note [Sharing a backward]
 
     1. Gradients that meet in one place are added in the order in which one thread would have added them: those of later
        operations first. One that comes early waits in its Slot.
-    2. What belongs to the user - hooks, custom functions, traced calls - runs on his thread, in that order too.
+    2. What belongs to the user - hooks, custom functions, traced calls - runs on the caller's thread, in that order.
     3. A helper takes operators with enough work, and nothing else: the rest is not worth a switch of threads.
     4. Where derivatives are recorded themselves (`create_graph`), nodes are numbered by the node that made them and
        not by the clock: the k-th node made by the r-th in the order of one thread is number (r, k). Otherwise the next
        backward, which goes by these numbers, would add up in an order of its own.
 
-    Nobody waits for a helper that has not begun: the caller can do everything himself. So backwards inside of
+    Nothing waits for a helper that has not begun: the caller can do everything alone. So backwards inside of
     backwards, or many of them in many threads, cannot block each other, however small the pool is.
 
     Ctrl-C strikes the main thread at any instruction, but never between the C functions that lock and enter a `with`.
@@ -44,15 +44,16 @@ if TYPE_CHECKING:
     from jit.eager.tensors import Tensor
 
 ENOUGH = 1 << 20
-"""The steps of arithmetic that make a node worth a thread: below, Python takes longer than they do."""
+"""The fewest steps of arithmetic that make a node worth a thread: with fewer, Python takes longer than they do."""
 
 _PRODUCTS = 64
-"""The products that the derivative of a product of matrices adds up for each element, about."""
+"""About how many products the derivative of a product of matrices adds up for each element."""
 
 _BY_THE_CLOCK = SERIALS.get()
 _PER_NODE = 1 << 32
-"""The serial numbers reserved for the results of one node; half of them for sums of its gradients with others."""
+"""The serials reserved for what one node records; half of them for the sums of its gradients with others."""
 _PER_SUM = 1 << 8
+"""The serials reserved for one of these sums."""
 
 
 def is_worth_sharing(task: Task) -> bool:
@@ -64,7 +65,7 @@ def is_worth_sharing(task: Task) -> bool:
 
 
 def is_numbered() -> bool:
-    """Whether this is recorded inside of a shared backward, whose numbers have no room for another one's."""
+    """Whether a shared backward is recorded here: its range of serials has no room for those of another one."""
     return context.GRAD_ENABLED.get() and SERIALS.get() is not _BY_THE_CLOCK
 
 
@@ -94,7 +95,7 @@ class Slot:
         self.is_adding = False
 
     def next_in_order(self) -> list[tuple[tuple[int, int], Tensor | None]]:
-        """The node that has arrived and is next."""
+        """Take out the gradients that have arrived and whose turn it is, each with its key in `expected`."""
         found = []
         while self.expected and self.expected[0] in self.arrived:
             key = self.expected.popleft()
@@ -123,12 +124,12 @@ class Sharing:
         """Nodes of the caller's whose gradients have come."""
         self.slots = self._slots(order)
         self.helpers = 0
-        """The number of nodes that have been called and have not left."""
+        """The number of helpers that have been called and have not left."""
         self.limit = node_thread_count() - 1
         self.running = 0
         """The number of helpers that run a node."""
         self.news: SimpleQueue[None] = SimpleQueue()
-        """The event that the caller waits for: a helper has run a node."""
+        """The queue on which the caller waits: a helper puts None there after each node that it has run."""
         self.stopped = False
         self.failures: list[tuple[int, BaseException]] = []
         for _, node in task.ready:
@@ -148,7 +149,11 @@ class Sharing:
         return slots
 
     def run(self) -> None:
-        """Work until nothing is left; the first failure, in the order of one thread, is raised."""
+        """Work until nothing is left.
+
+        Raises:
+            BaseException: What a node raised; of several failures the one that a single thread would have met first.
+        """
         node = None
         serials = SERIALS.get()
         try:
@@ -195,7 +200,7 @@ class Sharing:
     # -- who does what -------------------------------------------------------------------------------------------
 
     def _sort_in(self, node: Node) -> None:
-        """A node is ready."""
+        """Put a node that is ready where the thread that is to run it looks."""
         if node in self.waiting:
             self.ready.add(node)
             return
@@ -215,7 +220,7 @@ class Sharing:
         return None if queue is None else heapq.heappop(queue)[1]
 
     def _summon(self) -> None:
-        """Call helpers for heavy nodes that nobody here will get to at once."""
+        """Call helpers for the heavy nodes that the caller does not get to at once."""
         for _ in range(min(len(self.heavy) - 1, self.limit - self.helpers)):
             self.helpers += 1
             _call_helper(self.limit, functools.partial(self.context.copy().run, self._help))
@@ -240,7 +245,7 @@ class Sharing:
         return None if slot is None else slot.total
 
     def _deliver(self, edge: Edge, key: tuple[int, int], gradient: Tensor | None) -> None:
-        """Add a gradient when its turn has come; who adds also adds what arrives meanwhile."""
+        """Add a gradient when its turn has come; the thread that adds also adds what arrives meanwhile."""
         with self.lock:
             slot = self.slots[edge]
             slot.arrived[key] = gradient
@@ -298,7 +303,7 @@ def _serve(jobs: SimpleQueue[Callable[[], None]]) -> None:
 
 
 def _forget_helpers() -> None:
-    """A forked child has none of its parent's threads."""
+    """Start without helpers in a forked child, which has none of its parent's threads."""
     global _jobs
     _jobs = SimpleQueue()
     _helpers.clear()

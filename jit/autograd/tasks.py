@@ -22,7 +22,15 @@ class Halted(BaseException):
 
 
 class Task:
-    """One call of `backward` or `grad`."""
+    """One call of `backward` or `grad`.
+
+    Args:
+        roots: The edges at which gradients come in.
+        inputs: The edges whose gradients are returned; None for gradients that are added to `.grad` of leaves.
+        keep: Whether nodes keep what they have saved.
+        within: Whether the nodes of `inputs`, and all behind them, are left alone.
+        accumulating: Whether leaves among `inputs` get their gradients added to `.grad` as well.
+    """
 
     def __init__(
         self, roots: Sequence[Edge], inputs: Sequence[Edge] | None, keep: bool, within: bool = False,
@@ -49,7 +57,7 @@ class Task:
         outer: Task | None = context.BACKWARD.get()
         self.level: int = 0 if outer is None else outer.level + 1
         self.halt: list[bool] = [] if outer is None else outer.halt
-        """Not empty as soon as nobody waits for the result."""
+        """A flag that nested tasks share: no longer empty once the thread that waits for the result has gone."""
         self.checked = context.ANOMALY.get()
         self.watch: Any = None
         """The hook that watches the calls of a function that is being recorded: it looks at the user's code alone."""
@@ -63,7 +71,11 @@ class Task:
         return not isinstance(node, AccumulateGrad) or self.wanted is None or node in self.asked
 
     def step(self, node: Node) -> None:
-        """Run the next node. What a trace records then belongs to the line of its operator."""
+        """Run the next node. What a trace records then belongs to the line of its operator.
+
+        Raises:
+            Halted: The thread that waited for the result has gone.
+        """
         if self.halt:
             raise Halted
         if context.TRACE.get() is None:
@@ -91,6 +103,7 @@ class Task:
                 heapq.heappush(self.ready, (-edge.node.serial, edge.node))
 
     def add(self, edge: Edge, gradient: Tensor) -> None:
+        """Add a gradient to those that have come along `edge`."""
         slots = self.buffers.get(edge.node)
         if slots is None:
             slots = self.buffers[edge.node] = [None] * edge.node.outputs
@@ -102,7 +115,7 @@ class Task:
         trace = context.TRACE.get()
         if trace is not None and isinstance(node, AccumulateGrad) and node not in self.barrier:
             trace.check_hooks(node)
-        if node not in self.barrier:  # there it is done when somebody goes on
+        if node not in self.barrier:  # there hooks run in the backward that goes on from it
             if node.tensor_hooks:
                 with resumed(self.watch):
                     _run_tensor_hooks(node, gradients)
@@ -120,7 +133,7 @@ class Task:
         return [None] * len(node.edges)
 
     def _is_last(self, node: Node) -> bool:
-        """Whether `backward(inputs=...)` goes to this node, which has come about by an operator, and no further."""
+        """Whether `backward(inputs=...)` goes to this node of an operator, and no further."""
         return self.accumulating and self.wanted is not None and node in self.asked and node not in self.barrier
 
     def _apply(
@@ -181,7 +194,10 @@ def _replaced(node: Node, gradients: Sequence[Any], given: Any) -> Any:
         return gradients
     many = list(given) if isinstance(given, (tuple, list)) else [given]
     if len(many) != len(gradients):
-        raise AutogradError(f"a hook on {node.name} returned {len(many)} gradients in the place of {len(gradients)}")
+        raise AutogradError(
+            f"a hook on {node.name} returned {len(many)} gradients in the place of {len(gradients)}; return one for "
+            "each, None for those that stay"
+        )
     return [_replacement(node, old, new) for old, new in zip(gradients, many, strict=True)]
 
 
@@ -192,7 +208,7 @@ def _replacement(node: Node, old: Tensor | None, new: Any) -> Any:
         given = f"sizes {list(new._array.shape)}" if isinstance(new, Tensor) and new.defined else type(new).__name__
         raise AutogradError(
             f"a hook on a gradient of {node.name} (called at {node.source}) returned {given} instead of a tensor of "
-            f"sizes {list(old._array.shape)}"
+            f"sizes {list(old._array.shape)}; return one of these sizes, or None to leave the gradient as it is"
         )
     return new
 

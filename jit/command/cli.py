@@ -65,7 +65,12 @@ def export_command(
     input_names: str | None, output_names: str | None, stage: int, training: bool, verify: bool,
     external_data: str, report: str | None, as_json: bool,
 ) -> None:  # fmt: skip
-    """Export TARGET as an ONNX model and check it with onnxruntime."""
+    """Export TARGET as an ONNX model and check it with onnxruntime.
+
+    \f
+    Args: of target, output, inputs, opset, dynamic, input_names, output_names, stage, training, verify, external_data,
+    report and as_json, see the options.
+    """
     from .targets import load_inputs, load_target, parse_dynamic
 
     loaded = load_target(target)
@@ -94,7 +99,11 @@ def _names(text: str | None) -> list[str] | None:
 @click.option("--optimized", is_flag=True, help="Show the graph after the passes.")
 @click.option("--backward", is_flag=True, help="Record the backward too.")
 def inspect_command(target: str, inputs: Sequence[str], save: str | None, optimized: bool, backward: bool) -> None:
-    """Print the graph that TARGET is traced to, and what was baked into it."""
+    """Print the graph that TARGET is traced to, and what was baked into it.
+
+    \f
+    Args: of target, inputs, save, optimized and backward, see the options.
+    """
     traced, args, kwargs = _traced(target, inputs, backward)
     result = traced(*args, **kwargs)
     if backward:
@@ -128,7 +137,9 @@ def _run_backward(result: Any) -> None:
 
     outputs = [t for t in tensors_of(result) if t.requires_grad]
     if not outputs:
-        raise UsageError("nothing that the target returns requires grad, so there is no backward to record")
+        raise UsageError(
+            "nothing that the target returns requires grad, so there is no backward to record; leave --backward out"
+        )
     jit.autograd.backward(outputs, [jit.ones_like(t) for t in outputs])
 
 
@@ -137,7 +148,11 @@ def _run_backward(result: Any) -> None:
 @_input
 @click.option("--output", "-o", type=click.Path(dir_okay=False), default=None, help="Save the outputs as .npz.")
 def run_command(target: str, inputs: Sequence[str], output: str | None) -> None:
-    """Run TARGET traced, and print or save what it returns."""
+    """Run TARGET traced, and print or save what it returns.
+
+    \f
+    Args: of target, inputs and output, see the options.
+    """
     from .targets import tensors_of
 
     traced, args, kwargs = _traced(target, inputs)
@@ -181,7 +196,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _user_line(error: Exception) -> str:
-    """The user's line where it happened: the innermost frame that is not ours, a library's or the interpreter's."""
+    """The user's line where it happened: the innermost frame that is not this package's, a library's or Python's."""
     foreign = (PACKAGE, *sysconfig.get_paths().values(), "<")
     frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(foreign)]
     if not frames or f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" in str(error):  # errors of ours name it
@@ -205,7 +220,7 @@ def _run(command: Callable[[], Any]) -> int:
         return WRONG_CALL if isinstance(error, UsageError) else FAILED
     except BrokenPipeError:
         return FAILED
-    except Exception as error:  # the user's own code, run by us
+    except Exception as error:  # raised by the user's own code, which the command has run
         click.echo(f"error: {type(error).__name__}: {error}{_user_line(error)}", err=True)
         return FAILED
     return DONE

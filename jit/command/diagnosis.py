@@ -20,7 +20,7 @@ class Finding(NamedTuple):
 
 
 def diagnose() -> list[Finding]:
-    """Everything that matters for this package on this machine."""
+    """The findings about all that this package needs on this machine."""
     findings = [Finding("python", sys.version_info >= (3, 11), f"{platform.python_version()} on {platform.platform()}")]
     for library in ("numpy", "scipy", "llvmlite", "onnx", "onnx_ir", "onnxruntime", "networkx"):
         findings.append(_library(library, optional=False))
@@ -64,7 +64,7 @@ def _run_interpreter() -> str:
     traced = jit.trace(lambda x: jit.tanh(x) * 2, optimize=False)
     x = jit.ones(4)
     if not (traced(x) == traced(x)).all():
-        raise jit.Error("a traced function does not give what it gave untraced")
+        raise jit.Error("a traced function does not return the same the second time")
     return f"{traced.hits} of {traced.hits + traced.misses} calls ran the recording"
 
 

@@ -1,8 +1,8 @@
 """Stubs for type checkers, generated from the registry: `python -m jit.command.stubs` writes `jit/_stubs/*.pyi`.
 
-What the registry makes at run time, a type checker cannot see: `jit.add`, `Tensor.add_`, `jit.linalg.vector_norm`. The
-stubs say it: every declaration is a signature, several of one name are overloads. Modules import them where only type
-checkers look, under TYPE_CHECKING.
+A type checker cannot see what the registry makes at run time: `jit.add`, `Tensor.add_`, `jit.linalg.vector_norm`. The
+stubs declare it: every declaration is a signature, several of one name are overloads. Modules import them under
+TYPE_CHECKING.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def result_class(op: Op) -> str:
 
 
 def signatures(name: str, ops: Sequence[Op], method: bool) -> Iterator[str]:
-    """Every way of calling the declarations of one name, as the part of a `def` after the word.
+    """Every way of calling the declarations of one name, each as the part of a `def` after that word.
 
     Args:
         name: The name.
@@ -171,7 +171,7 @@ _OPERANDS = {
 
 
 def operators_file() -> str:
-    """`F`, in which composites and derivatives are written."""
+    """The stub of `F`, in which composites and derivatives are written."""
     parts = []
     for name, ops in sorted(_operators().items()):
         text = definitions(f"{name}({', '.join(['F', *_operands(op)])}) -> {_results(op)}: ..." for op in ops)
@@ -210,7 +210,7 @@ def _results(op: Op) -> str:
 
 
 def results_file() -> str:
-    """The named tuples."""
+    """The stub of the named tuples that operators with several results return."""
     found = {result_class(op): op for ops in OVERLOADS.values() for op in ops if len(op.schema.returns) > 1}
     title = "What operators with several results return."
     return HEAD.format(title=title, imports="") + "\n".join(map(_tuple, found, found.values()))
@@ -222,7 +222,7 @@ def _tuple(name: str, op: Op) -> str:
 
 
 def functions_file(title: str, functions: dict[str, Callable[..., Any]]) -> str:
-    """The functions of one namespace."""
+    """The stub of the functions of one namespace."""
     parts = [definitions(signatures(name, _declarations(f), False)) for name, f in sorted(functions.items())]
     return HEAD.format(title=title, imports="from .results import *\n") + "\n".join(parts) + "\n"
 
@@ -232,7 +232,7 @@ def _declarations(function: Any) -> Sequence[Op]:
 
 
 def methods_file() -> str:
-    """The methods of Tensor that its class does not spell out."""
+    """The stub of the methods of Tensor that its class does not define itself."""
     spelled_out = _defined_in_class()
     lines: list[str] = []
     for name, value in sorted(vars(Tensor).items()):

@@ -24,12 +24,12 @@ from jit.ir.errors import Error, UsageError
 
 
 class UserCodeError(Error):
-    """The user's own module or factory raised."""
+    """The error for an exception that the user's own module or factory has raised."""
 
 
 @dataclass
 class CommandTarget:
-    """A function or module of the user's, and the module that it was found in."""
+    """A function or network of the user's, and the Python module that it was found in."""
 
     function: Any
     module: ModuleType
@@ -40,7 +40,7 @@ def load_target(text: str) -> CommandTarget:
     """The function, traced function or Module that `text` names; factories are called.
 
     Raises:
-        UsageError: The text, file, module or name does not exist.
+        UsageError: The text names no target, or the file, module or name does not exist.
         UserCodeError: The user's code raised; the message has the user's line.
     """
     place, colon, name = text.rpartition(":")
@@ -54,14 +54,14 @@ def load_target(text: str) -> CommandTarget:
                 ", ".join(n for n, v in vars(module).items() if callable(v) and not n.startswith("_"))
                 or "nothing callable"
             )
-            raise UsageError(f"{place} has no {name!r}; it offers {offered}")
+            raise UsageError(f"{place} has no {name!r}; name one that it has: {offered}")
         value = getattr(value, part)
     return CommandTarget(_made(value, name), module, name)
 
 
 def _load_file(path: Path) -> ModuleType:
     if not path.is_file():
-        raise UsageError(f"there is no file {str(path)!r}")
+        raise UsageError(f"there is no file {str(path)!r}; give the path of a .py file")
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
         raise UsageError(f"{path} cannot be imported as a Python module")
@@ -79,12 +79,12 @@ def _load_module(name: str) -> ModuleType:
     except (ImportError, ValueError):
         found = None
     if found is None:
-        raise UsageError(f"there is no module {name!r}")
+        raise UsageError(f"there is no module {name!r}; name one that can be imported, or give the path of a .py file")
     return _guarded(lambda: importlib.import_module(name), f"importing {name}")
 
 
 def _guarded(action: Any, what: str) -> Any:
-    """Run code of the user's; what it raises becomes one sentence with the user's line."""
+    """Run the user's code; what it raises becomes one sentence with the user's line."""
     try:
         return action()
     except Error:
@@ -107,7 +107,9 @@ def _made(value: Any, name: str) -> Any:
     if isinstance(value, (Module, TracedFunction)):
         return value
     if not callable(value):
-        raise UsageError(f"{name} is of type {type(value).__name__}, not a function, Module or factory of one")
+        raise UsageError(
+            f"{name} is of type {type(value).__name__}; name a function, a Module, or a factory of one of them"
+        )
     try:
         required = [
             p
@@ -123,7 +125,8 @@ def _made(value: Any, name: str) -> Any:
     made = _guarded(value, f"calling {name}()")
     if not isinstance(made, (Module, TracedFunction)) and not callable(made):
         raise UsageError(
-            f"{name}() takes no arguments, so it is taken for a factory, but it returned {type(made).__name__}"
+            f"{name}() takes no arguments, so it counts as a factory, but it returned {type(made).__name__}; return a "
+            "function or a Module"
         )
     return made
 
@@ -193,7 +196,7 @@ def _from_file(name: str | None, path: Path) -> list[tuple[str | None, Any]]:
     except FileNotFoundError:
         raise UsageError(f"there is no file {str(path)!r}") from None
     except (ValueError, OSError, EOFError) as error:
-        raise UsageError(f"{path} is no array file that can be read safely: {error}") from error
+        raise UsageError(f"{path} cannot be read as arrays ({error}); give a .npy or .npz file") from error
     if isinstance(loaded, np.ndarray):
         return [(name, loaded)]
     return [(key, loaded[key]) for key in loaded.files]

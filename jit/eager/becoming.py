@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
-from typing import Any
-
 from jit.runtime.arrays.arrays import restrided
 
 from . import context
@@ -42,15 +38,3 @@ def restride(tensor: Tensor, sizes: tuple[int, ...]) -> None:
     note_write(tensor)
     tensor._array = restrided(tensor._defined(), sizes)
     tensor._storage.written()
-
-
-@contextlib.contextmanager
-def views_kept(values: Sequence[Any]) -> Iterator[None]:
-    """After this block the tensors among `values` are the views that they were."""
-    before = [(value, past_of(value)) for value in values if isinstance(value, Tensor)]
-    try:
-        yield
-    finally:
-        for tensor, past in before:
-            if tensor._array is not past._array:
-                become(tensor, past)

@@ -23,7 +23,7 @@ GRAD_ENABLED: ContextVar[bool] = ContextVar("grad_enabled", default=True)
 TRACE: ContextVar[Recorder | None] = ContextVar("trace", default=None)
 """The innermost trace that records; None keeps the untraced path fast."""
 INFERENCE: ContextVar[bool] = ContextVar("inference", default=False)
-"""Whether what is made here are inference tensors, which derivatives may never need; see `inference_mode`."""
+"""Whether tensors made here are inference tensors, which derivatives cannot use; see `inference_mode`."""
 ANOMALY: ContextVar[bool | None] = ContextVar("anomaly", default=None)
 """Whether backward looks for NaN; None: anomalies are not looked for at all. See jit.autograd.anomaly."""
 SIZED: ContextVar[Recorder | None] = ContextVar("sized", default=None)
@@ -38,11 +38,11 @@ SAVING: ContextVar[tuple[Callable[[Any], Any], Callable[[Any], Any]] | None] = C
 """Functions that pack and unpack the tensors that are saved for backward; see jit.autograd.graph."""
 SCOPE: ContextVar[str] = ContextVar("scope", default="")
 SOURCE: ContextVar[Source | None] = ContextVar("source", default=None)
-"""The line to which recorded nodes belong, where that is not the one that runs: a derivative is its operator's."""
+"""The line that recorded nodes belong to, where that is not the one that runs: derivatives belong to the operator's."""
 
 
 def asking_trace() -> Recorder | None:
-    """The trace that records, if it is code of the user's that calls the method which asks for it."""
+    """The trace that records, if the caller of this function was itself called by the user's code; None otherwise."""
     trace = TRACE.get()
     if trace is None or sys._getframe(2).f_code.co_filename.startswith(PACKAGE):
         return None
@@ -64,7 +64,7 @@ class GradMode:
         GRAD_ENABLED.set(self._previous.pop())
 
     def again(self) -> GradMode:
-        """A context manager that does the same; a decorated function may be running several times over."""
+        """A new context manager for the same mode: a decorated function may run while it already runs."""
         return GradMode(self._enabled)
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -166,10 +166,10 @@ class set_grad_enabled(GradMode):  # noqa: N801 - users call it like a function
 
 
 class inference_mode(GradMode):  # noqa: N801
-    """`no_grad()`, and what is made inside is of no use to derivatives ever after; `inference_mode(False)` ends both.
+    """`no_grad()` whose results, the inference tensors, stay without derivatives; `inference_mode(False)` ends both.
 
     An inference tensor, and every view of it, may be computed with anywhere. Outside of the block it may not be written
-    to, ask for gradients, or be saved for a derivative: `clone()` gives an ordinary tensor.
+    to, require gradients, or be saved for a derivative: `clone()` gives an ordinary tensor.
 
     >>> import jit
     >>> @jit.inference_mode()
@@ -244,7 +244,7 @@ def tracing(trace: Recorder | None) -> Iterator[None]:
             yield
         finally:
             TRACE.set(before)
-    finally:  # once more: an interrupt may have come in the place of the first time
+    finally:  # once more: an interrupt may have kept the first one from running
         TRACE.set(before)
 
 
@@ -254,8 +254,8 @@ _STDLIB = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 
 
 _ours: set[str] = set()
-"""Files of this package and of Python's library; asked for every recorded node. By name: a code object hashes all it
-holds."""
+"""The files known to be of this package or of Python's library, looked up for every recorded node. They are kept by
+name, because to hash a code object is to hash all that it holds."""
 
 
 def _is_ours(path: str) -> bool:
@@ -271,7 +271,7 @@ def _source(path: str, line: int, function: str) -> Source:
 
 
 def user_source() -> Source | None:
-    """The line that asked for what happens now: the innermost one on the stack that is the user's."""
+    """The user's line that led here: the innermost one on the stack that is neither this package's nor Python's."""
     if (source := SOURCE.get()) is not None:
         return source
     frame: FrameType | None = sys._getframe(1)
@@ -281,7 +281,7 @@ def user_source() -> Source | None:
 
 
 def warn(text: str) -> None:
-    """A UserWarning that belongs to the user's line."""
+    """Issue a UserWarning that names the user's line."""
     frame: FrameType | None = sys._getframe(1)
     level = 2
     while frame is not None and _is_ours(frame.f_code.co_filename):

@@ -19,11 +19,11 @@ class Conversion(NamedTuple):
     dtype: DType | None
     device: Device | None
     flags: tuple[bool, ...]
-    """The arguments given by position behind them: `non_blocking`, then `copy`."""
+    """The arguments given by position after them: `non_blocking`, then `copy`."""
 
 
 def conversion(args: Sequence[Any], dtype: Any, device: Any) -> Conversion:
-    """Tell the arguments of `to` apart; what is no device, or not here, is refused, and so is what is given twice."""
+    """Tell the arguments of `to` apart; devices that are not there, and what is given twice, are refused."""
     dtypes, devices, flags = [dtype], [device], []
     for place, value in enumerate(args):
         if isinstance(value, bool) and place:
@@ -34,7 +34,7 @@ def conversion(args: Sequence[Any], dtype: Any, device: Any) -> Conversion:
         elif is_device(value):
             devices.append(value)
         elif isinstance(value, bool):
-            raise SchemaError(f"to() takes a dtype, a device or a tensor, not {value!r}")
+            raise SchemaError(f"to() takes a dtype, a device or a tensor first, not {value!r}; pass one of these")
         else:
             dtypes.append(value)
     wanted = _only(dtypes, "dtype")

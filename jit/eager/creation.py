@@ -24,12 +24,12 @@ def tensor(data: Any, dtype: Any = None, device: Any = None, requires_grad: bool
     Args:
         data: What to copy. Python floats become float32, ints int64, bools bool; arrays keep their dtype.
         dtype: The element type, if another is wanted.
-        device: Where it is to lie; there is the CPU alone.
+        device: The device, which is the CPU.
         requires_grad: Whether gradients are wanted.
 
     Raises:
-        UsageError: The lists are ragged.
-        DTypeError: The elements are nothing that tensors hold.
+        UsageError: Lists of one level differ in length.
+        DTypeError: The elements are no numbers.
 
     >>> import jit
     >>> jit.tensor([[1, 2], [3, 4]], dtype=jit.float32).sum().item()
@@ -56,7 +56,7 @@ def _copied(tensor: Any, dtype: Any) -> Any:
 
 
 def _holds_traced(data: Any) -> bool:
-    """Whether there is a number among `data` that a trace keeps an eye on."""
+    """Whether there are tensors or traced numbers in nested lists."""
     if isinstance(data, (list, tuple)):
         return any(map(_holds_traced, data))
     return isinstance(data, Tensor) or type(data) is TracedScalar
@@ -72,7 +72,7 @@ def _stacked(data: Any, dtype: Any) -> Any:
 
 
 def _noted(data: Any, numbers: list[Any]) -> Any:
-    """The plain numbers of nested lists, and in `numbers` what they stand for."""
+    """Nested lists with plain numbers for traced ones; all numbers, traced where they are, are added to `numbers`."""
     if isinstance(data, (list, tuple)):
         return [_noted(item, numbers) for item in data]
     numbers.append(data.item() if isinstance(data, Tensor) else data)
@@ -85,13 +85,15 @@ def _array_of(data: Any, dtype: dtypes.DType | None) -> Any:
     try:
         plain = _plain(data)
     except RecursionError as error:
-        raise DTypeError("these lists hold themselves, or are nested too deep to be numbers") from error
+        raise DTypeError("the lists contain themselves, or are nested too deep; pass lists of numbers") from error
     try:
         array = np.asarray(plain)
     except ValueError as error:
-        raise UsageError("the nested lists do not all have the same length") from error
+        raise UsageError(
+            "the nested lists do not all have the same length; make those of one level equally long"
+        ) from error
     except TypeError as error:
-        raise UsageError(f"the shape of these elements cannot be found out: {error}") from error
+        raise UsageError(f"these elements do not tell their sizes ({error}); pass numbers or arrays") from error
     if dtype is None:
         of_members = _dtype_of_members(data) if isinstance(data, (list, tuple)) else None
         dtype = of_members or _default_dtype(array, isinstance(plain, (np.ndarray, np.generic)))
@@ -148,15 +150,18 @@ def _default_dtype(array: Any, is_numpy: bool) -> dtypes.DType:
     python = {"b": dtypes.bool_, "i": dtypes.int64, "u": dtypes.int64, "f": dtypes.DEFAULT, "c": dtypes.complex64}
     if array.dtype.kind not in python:
         held = {"U": "text", "S": "bytes", "O": "objects", "M": "dates", "m": "time spans"}.get(array.dtype.kind)
-        raise DTypeError(f"tensors hold numbers, not {held or array.dtype}; they cannot be made from these elements")
+        raise DTypeError(f"tensors hold numbers, not {held or array.dtype}; convert the elements to numbers first")
     return dtypes.DEFAULT if array.size == 0 else python[array.dtype.kind]
 
 
 def from_numpy(array: Any) -> Tensor:
     """A tensor that shares memory with a numpy array: what changes in one changes in the other.
 
+    An array of foreign byte order, or with strides that are no whole elements, is copied instead.
+
     Raises:
         UsageError: It is no numpy array.
+        DTypeError: Its elements are no numbers that tensors hold.
 
     >>> import numpy as np, jit
     >>> a = np.zeros(2, np.float32)
@@ -166,11 +171,11 @@ def from_numpy(array: Any) -> Tensor:
     [5.0, 0.0]
     """
     if not isinstance(array, np.ndarray):
-        raise UsageError(f"from_numpy takes a numpy array, not {type(array).__name__}; jit.tensor copies anything")
+        raise UsageError(f"from_numpy takes a numpy array, not {type(array).__name__}; use jit.tensor, which copies")
     dtypes.from_numpy(array.dtype)
     if not array.flags.writeable:
         context.warn(
-            "this numpy array is read-only, and so is a tensor of its memory: writing to it is an error; copy it first"
+            "this numpy array is read-only, so writing to a tensor of its memory is an error; copy the array first"
         )
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
@@ -180,7 +185,7 @@ def from_numpy(array: Any) -> Tensor:
 
 
 def _foreign(array: Any, reason: str) -> Tensor:
-    """A tensor on memory that somebody else owns; in a trace a constant that cannot be written to."""
+    """A tensor of memory that somebody else owns; in a trace it is a constant that cannot be written to."""
     made = tensor_of(array)
     trace = context.TRACE.get()
     if trace is not None:
@@ -191,13 +196,13 @@ def _foreign(array: Any, reason: str) -> Tensor:
 def asarray(
     obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool = False
 ) -> Tensor:
-    """`obj` as a tensor: of its memory, if `copy` does not forbid it, or of a copy.
+    """`obj` as a tensor: of its memory, where that is possible and `copy` allows it, else of a copy.
 
     Args:
         obj: A tensor, an array or whatever lends its memory (through DLPack, the array interface or as a buffer), or
             Python numbers in lists.
         dtype: The element type, if another is wanted.
-        device: Where it is to lie; there is the CPU alone.
+        device: The device, which is the CPU.
         copy: True for a copy, False to refuse one; None copies where it must.
         requires_grad: Whether gradients are wanted; a tensor keeps its history only if they are.
 
@@ -215,7 +220,7 @@ def asarray(
     shared = obj if isinstance(obj, Tensor) else _sharing(obj)
     if shared is None or wanted not in (None, shared.dtype):
         if copy is False:
-            raise UsageError("asarray: this cannot be had without a copy; leave copy=False out")
+            raise UsageError("asarray: a tensor of this needs a copy; leave copy=False out")
         made = tensor(obj, dtype=wanted) if shared is None else shared.to(wanted)
     else:
         made = shared.clone() if copy else shared
@@ -223,7 +228,7 @@ def asarray(
 
 
 def _sharing(obj: Any) -> Tensor | None:
-    """A tensor of somebody's memory, or None of those who lend none."""
+    """A tensor of the memory of `obj`; None if it lends none."""
     if isinstance(obj, np.generic):
         return None
     if isinstance(obj, np.ndarray):
@@ -241,7 +246,7 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     Args:
         data: A tensor, an array, numbers or nested lists of them.
         dtype: The element type; that of the data if left out.
-        device: The device; the default one if left out.
+        device: The device, which is the CPU.
 
     >>> import jit
     >>> jit.as_tensor([1, 2]).dtype
@@ -256,8 +261,8 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
     Args:
         buffer: An object with Python's buffer protocol; its memory is shared.
         dtype: The element type.
-        count: How many elements; all that there are if it is -1.
-        offset: Where they begin, in bytes.
+        count: The number of elements; all that there are if it is -1.
+        offset: The distance of the first one from the start of the buffer, in bytes.
         requires_grad: Whether gradients are wanted.
 
     Raises:
@@ -270,13 +275,13 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
     element = dtypes.as_dtype(dtype).numpy
     try:
         if count == 0 or memoryview(buffer).nbytes <= offset:
-            raise ValueError("neither the count nor the buffer behind the offset may be empty")
+            raise ValueError("neither the count nor the buffer after the offset may be empty")
         array = np.frombuffer(buffer, element, count, offset)
     except (ValueError, TypeError) as error:
         raise UsageError(f"frombuffer: {error}") from error
     if not array.flags.writeable:
         context.warn(
-            "this buffer is read-only, and so is a tensor of its memory: writing to it is an error; copy it first"
+            "this buffer is read-only, so writing to a tensor of its memory is an error; copy the buffer first"
         )
     made = _foreign(array, "a buffer seen through jit.frombuffer")
     return made.requires_grad_() if requires_grad else made
@@ -287,8 +292,8 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
 
     Args:
         ext_tensor: The object, or a capsule of it.
-        device: Where it is to lie; there is the CPU alone.
-        copy: True for a copy, False to refuse one.
+        device: The device, which is the CPU.
+        copy: True for a copy, False to refuse one; None leaves it to the object.
 
     >>> import numpy as np, jit
     >>> a = np.zeros(2)
@@ -304,7 +309,7 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
     else:
         try:
             capsule = ext_tensor.__dlpack__(max_version=VERSION, copy=copy)
-        except TypeError:  # of the time before versions
+        except TypeError:  # it is of the first DLPack, which has no versions
             capsule = ext_tensor.__dlpack__()
         array = borrow(capsule)
     return _foreign(array, "memory seen through jit.from_dlpack")

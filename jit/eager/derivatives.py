@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Node(Protocol):
-    """A step of the backward computation, behind the tensor whose gradient it takes: a `jit.autograd.nodes.Node`."""
+    """A step of the backward computation, as a tensor knows it: a `jit.autograd.nodes.Node`."""
 
     tensor_hooks: HookTable | None
     """Hooks on single outputs' gradients, as (output number, hook)."""
@@ -28,11 +28,11 @@ class Node(Protocol):
 
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
-        """The nodes to which gradients of the inputs go, and numbers of their outputs."""
+        """The nodes to which the gradients of the inputs go, each with the number of its output."""
 
     @property
     def metadata(self) -> dict[Any, Any]:
-        """Whatever somebody wants to note about this node."""
+        """A dict for whatever users want to note about this node."""
 
     def register_hook(self, hook: Callable[[Any, Any], Any]) -> RemovableHandle:
         """Call `hook(gradients of inputs, gradients of outputs)` after this node."""
@@ -60,7 +60,7 @@ class Autograd(Protocol):
         """Derive the history of `view` from its base's, which an in-place operation has changed."""
 
     def stale_requires_grad(self, view: Variable) -> bool:
-        """Whether gradients flow into a view whose memory was written to."""
+        """Whether a view whose memory was written to requires grad."""
 
 
 autograd: Autograd

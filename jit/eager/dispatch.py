@@ -33,7 +33,7 @@ from .view_paths import path_of, refuse_write
 
 
 class Mismatch(Exception):
-    """A value that an argument does not take; the caller turns it into a SchemaError that lists declarations."""
+    """The sign of a value that an argument does not take; callers raise a SchemaError with all declarations instead."""
 
 
 # -- arguments ---------------------------------------------------------------------------------------------------
@@ -119,7 +119,7 @@ def _number_or_tensor(value: Any) -> Any:
 def _int(value: Any) -> Any:
     if type(value) is int or isinstance(value, TracedScalar):
         return value
-    if isinstance(value, bool):  # keepdim=True that landed in the place of a dim
+    if isinstance(value, bool):  # most likely a keepdim=True passed where a dim is expected
         raise Mismatch
     if isinstance(value, (int, np.integer)) or (
         isinstance(value, Tensor) and value.ndim == 0 and value.dtype.category == dtypes.INTEGRAL
@@ -151,7 +151,7 @@ def _scalar(value: Any) -> Any:
 
 
 def _stands_for_number(value: Any) -> bool:
-    """Whether this is a 0-d tensor that can be a plain number; one that wants a gradient would get none."""
+    """Whether this is a 0-d tensor that may be read as a plain number; one that requires grad would get no gradient."""
     return isinstance(value, Tensor) and value.ndim == 0 and not value.requires_grad
 
 
@@ -162,7 +162,7 @@ def _str(value: Any) -> Any:
 
 
 def _device(value: Any) -> Any:
-    """The device as graphs write it; whatever else there is to say of devices is said by `resolve`."""
+    """The name of a device as graphs write it; whether there is such a device, `resolve` checks later."""
     if isinstance(value, (str, device)) or type(value) is int:
         return name_of(value)
     raise Mismatch
@@ -230,7 +230,7 @@ def _draw(op: Op, values: Sequence[Any], arrays: Sequence[Any]) -> list[Tensor]:
 
 
 def view_of(op: Op, values: Sequence[Any], array: Any, index: int) -> Tensor:
-    """Output `index` of a view op as a tensor that shares its base's storage and knows the way from it."""
+    """Output `index` of a view op as a tensor that shares its base's storage and knows the path from it."""
     source = values[0]
     make = variable_of if isinstance(source, Variable) else tensor_of
     view: Tensor = make(array, source._storage)
@@ -303,9 +303,9 @@ def call_inplace(op: Op, values: Sequence[Any]) -> Tensor:
 
 
 def _check_target(op: Op, target: Any) -> None:
-    """KindError if what is to be written to is no tensor."""
+    """Refuse (KindError) to write to what is no tensor."""
     if not isinstance(target, Tensor):
-        raise KindError(f"{op.schema.name}_ writes to a tensor, and {type(target).__name__} was given")
+        raise KindError(f"{op.schema.name}_ writes to a tensor; pass one first, not {type(target).__name__}")
 
 
 def _composite_inplace(op: Op, values: Sequence[Any]) -> Tensor:
@@ -335,7 +335,7 @@ def _run_inplace(op: Op, values: Sequence[Any]) -> Tensor:
     (result,) = compute(op, values)
     if target.dtype.category == dtypes.COMPLEX and op.result is dtypes.real_of:
         raise DTypeError(
-            f"{op.schema.name}_ would write real numbers into a {target.dtype} tensor; use {op.schema.name}"
+            f"{op.schema.name}_ would write real numbers into a {target.dtype} tensor; use {op.schema.name}()"
         )
     node = derivatives.autograd.begin_write(op, values) if tracked else None
     write(target, result, f"{op.schema.name}_")
@@ -355,7 +355,7 @@ def check_writable(target: Tensor, tracked: bool) -> None:
             "or clone it first"
         )
     if not array.flags.writeable:
-        raise AutogradError("this tensor is read-only memory; clone it before writing to it")
+        raise AutogradError("a tensor of read-only memory is written to; clone() it first")
     if Geometry(array.shape, array.strides).overlaps:
         raise ShapeError(
             "some elements of the written tensor share one place in memory (it was expanded); clone() it first"
@@ -387,7 +387,8 @@ def write(target: Tensor, result: Tensor, what: str) -> None:
         source.size == 0 or np.broadcast_shapes(source.shape, array.shape) != array.shape
     ):
         raise ShapeError(
-            f"{what}: the result has sizes {list(source.shape)}, but the tensor written to has {list(array.shape)}"
+            f"{what}: the result has sizes {list(source.shape)}, but the tensor written to has {list(array.shape)}; "
+            "use the operator that returns a new tensor"
         )
     if dtypes.from_numpy(source.dtype).category > dtypes.from_numpy(array.dtype).category:
         raise _narrowing(what, result, target)
@@ -398,7 +399,10 @@ def write(target: Tensor, result: Tensor, what: str) -> None:
 
 
 def _narrowing(what: str, result: Tensor, target: Tensor) -> DTypeError:
-    return DTypeError(f"{what}: the result is {result.dtype}, which cannot be written into {target.dtype}")
+    return DTypeError(
+        f"{what}: the result is {result.dtype}, which cannot be written into {target.dtype}; cast one of them, or use "
+        "the operator that returns a new tensor"
+    )
 
 
 def call_out(op: Op, values: Sequence[Any], out: Any) -> Any:
@@ -421,17 +425,22 @@ def call_out(op: Op, values: Sequence[Any], out: Any) -> Any:
         if op.schema.name in _RANGES and target._array.size == result._array.size:
             result = F.reshape(result, target.shape)
         if target._array.shape != result._array.shape:
-            raise ShapeError(f"{op.schema.name}: out has sizes {list(target.shape)}, the result {list(result.shape)}")
+            raise ShapeError(
+                f"{op.schema.name}: out has sizes {list(target.shape)}, the result {list(result.shape)}; pass a tensor "
+                "of the result's sizes, or an empty one"
+            )
         F.copy_(target, result)
     return out if isinstance(out, Tensor) or type(made) is tuple else type(made)(*targets)
 
 
 def _check_asked(op: Op, values: Sequence[Any], target: Tensor) -> None:
-    """DTypeError if the call asks for another dtype than that of the tensor that it gives for the result."""
+    """Refuse (DTypeError) a `dtype=` other than that of the tensor in `out=`."""
     if op.tensors and "dtype" in op.schema.argument_names:
         asked = values[op.schema.argument_names.index("dtype")]
         if asked is not None and dtypes.as_dtype(asked) is not target.dtype:
-            raise DTypeError(f"{op.schema.name}: dtype={asked} is asked for, and out= is a tensor of {target.dtype}")
+            raise DTypeError(
+                f"{op.schema.name}: dtype={asked} is asked for, but out= is a tensor of {target.dtype}; leave dtype out"
+            )
 
 
 _RANGES = frozenset(("arange", "linspace", "logspace"))
@@ -439,12 +448,12 @@ _RANGES = frozenset(("arange", "linspace", "logspace"))
 
 
 def _makes_new(op: Op) -> bool:
-    """Whether `op` makes a tensor of no other, in a dtype that may be left open."""
+    """Whether `op` takes no tensor and makes one, in a dtype that may be left open."""
     return not op.tensors and "dtype" in op.schema.argument_names
 
 
 def _of_dtype(op: Op, values: Sequence[Any], target: Tensor) -> list[Any]:
-    """The arguments of a new tensor for `target`, which says the dtype; DTypeError if they ask for another one."""
+    """The arguments with the dtype of `target`; DTypeError if they ask for another one."""
     position = op.schema.argument_names.index("dtype")
     asked = values[position]
     if asked is not None and _dtype(asked) is not target.dtype:
@@ -456,18 +465,27 @@ def _of_dtype(op: Op, values: Sequence[Any], target: Tensor) -> list[Any]:
 
 
 def _fixes_dtype(op: Op) -> bool:
-    """Whether `out=` must have the dtype of the result: not where elements are computed one by one, or are joined, nor
-    where a dtype can be asked for."""
+    """Whether `out=` must have the very dtype of the result: so for array and random operators and for those of several
+    results, but for `cat` and those that take a `dtype`. Others write into wider dtypes, too."""
     free = op.kind == "pointwise" or "dtype" in op.schema.argument_names
     return not free and (op.kind in ("array", "random") or len(op.schema.returns) > 1) and op.schema.name != "cat"
 
 
-def no_declaration(name: str, ops: Sequence[Op], args: Sequence[Any], kwargs: dict[str, Any]) -> SchemaError:
-    """The error for a call that fits none of `ops`."""
+def no_declaration(
+    name: str, ops: Sequence[Op], args: Sequence[Any], kwargs: dict[str, Any], unknown: Sequence[str]
+) -> SchemaError:
+    """The error for a call that fits none of `ops`; `unknown` are names of arguments that none of them has."""
     from jit.ir.schema import describe_call
 
     listed = "\n".join(f"  {op.schema}" for op in ops)
-    return SchemaError(f"no ATen declaration found for {describe_call(name, args, kwargs)}; available are\n{listed}")
+    if unknown:
+        way_out = f"leave {', '.join(unknown)}= out, or mend the spelling"
+    elif args and isinstance(args[0], (list, tuple)) and not ops[0].arguments[0].type.is_list:
+        way_out = f"make a tensor of the {type(args[0]).__name__} first, with jit.tensor(...)"
+    else:
+        way_out = "pass arguments of the declared types"
+    call = describe_call(name, args, kwargs)
+    return SchemaError(f"no ATen declaration found for {call}; {way_out}; available are\n{listed}")
 
 
 __all__ = [

@@ -28,7 +28,7 @@ _runs = itertools.count(1)
 
 
 def fresh_version() -> int:
-    """A number from which the versions of a storage can be counted, and which never comes again."""
+    """A number from which the versions of a storage can be counted, and which is given out once."""
     return -next(_runs) << 32
 
 
@@ -53,7 +53,7 @@ class Effects:
         """The states that generators had before."""
 
     def note_write(self, tensor: Tensor) -> None:
-        """`tensor` will be written to."""
+        """Note that `tensor` is about to be written to."""
         array, storage = tensor._array, tensor._storage
         key = (id(storage), array.__array_interface__["data"][0], array.shape, array.strides)
         if key not in self.regions:
@@ -64,22 +64,22 @@ class Effects:
             self.outer.note_write(tensor)
 
     def note_draw(self, generator: Generator, state: RandomState) -> None:
-        """`generator`, which stands at `state`, will move on."""
+        """Note that `generator`, which is at `state`, is about to draw."""
         self.drawn.setdefault(generator, state)
         if self.outer is not None:
             self.outer.note_draw(generator, state)
 
     def forget(self, storage: Storage) -> None:
-        """`storage` is a result rather than something changed."""
+        """Drop the notes on `storage`, which is a result rather than something changed."""
         for key in [key for key, region in self.regions.items() if region.storage() is storage]:
             del self.regions[key]
 
     @contextlib.contextmanager
     def undone(self, random: bool = True) -> Iterator[None]:
-        """The world before the function ran; at the end of the block it is again as it was at its beginning.
+        """Within this block, memory and generators are as they were before the function ran; afterwards as now.
 
-        Meanwhile storages count their versions from a number that never comes again, so what is saved in the block
-        cannot be taken for what they hold afterwards.
+        Meanwhile storages count their versions from a number that is given out once, so what is saved in the block
+        cannot be taken for what they hold afterwards. With `random` False, generators go on from where they are.
         """
         regions = list(self.regions.values())
         storages = {storage: storage.version for region in regions if (storage := region.storage()) is not None}
@@ -105,7 +105,7 @@ class Effects:
 
 @contextlib.contextmanager
 def noting() -> Iterator[Effects]:
-    """Take notes within this block."""
+    """Note the effects of what runs within this block."""
     effects = Effects()
     token = NOTES.set(effects)
     try:

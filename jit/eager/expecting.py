@@ -1,4 +1,4 @@
-"""Arguments of another kind than a call takes: one sentence at the door instead of an AttributeError from within."""
+"""Checks of the kinds of arguments, for one sentence at the call instead of an AttributeError from within."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .tensors import Tensor
 
 
 def expect(what: str, value: Any, kind: type | tuple[type, ...] = Tensor) -> None:
-    """KindError unless `value`, the argument of `what`, is of this kind."""
+    """Refuse (KindError) a `value`, the argument of `what`, that is not of this kind."""
     if not isinstance(value, kind):
         kinds = kind if isinstance(kind, tuple) else (kind,)
         wanted = " or ".join(f"a {each.__name__}" if each is not int else "a whole number" for each in kinds)
@@ -20,7 +20,7 @@ def expect(what: str, value: Any, kind: type | tuple[type, ...] = Tensor) -> Non
 
 
 def expect_number(what: str, value: Any) -> None:
-    """KindError unless `value` can be compared with numbers as one."""
+    """Refuse (KindError) a `value` that cannot be compared with numbers."""
     try:
         answer = value >= 0
     except (TypeError, ValueError):
@@ -30,7 +30,7 @@ def expect_number(what: str, value: Any) -> None:
 
 
 def _described(value: Any) -> str:
-    return "None" if value is None else f"of type {type(value).__name__}"
+    return "None" if value is None else type(value).__name__
 
 
 __all__ = ["expect", "expect_number"]

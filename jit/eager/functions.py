@@ -58,7 +58,7 @@ _LOCATED = "in a call of "
 
 
 def _locate(error: Error, name: str) -> None:
-    """Note which call of the user's has failed; what the operators inside of it have noted is forgotten."""
+    """Note on an error which call of the user's has failed, instead of the operators inside of that call."""
     notes = error.__dict__.get("__notes__", [])
     notes[:] = [note for note in notes if not note.startswith(_LOCATED)]
     source = user_source()
@@ -66,13 +66,13 @@ def _locate(error: Error, name: str) -> None:
 
 
 def _from_binder(error: TypeError) -> bool:
-    """True if calling `bind` itself failed, rather than something inside the operator."""
+    """Whether calling `bind` itself failed, rather than something inside the operator."""
     at = error.__traceback__
     return at is not None and at.tb_next is None
 
 
 def _documentation(ops: Sequence[Op], overwrites: bool = False) -> str:
-    """The formula, then each declaration: arguments with their defaults, results, and by what it is differentiated."""
+    """The formula, then each declaration: its arguments with defaults, its results, and what it has derivatives by."""
     text = (ops[0].body.__doc__ or "").strip()
     written = ["In place: the result overwrites `self`, and is returned.", ""] if overwrites else []
     return "\n".join([*([text, ""] if text else []), *written, *(f"{op.schema}\n    {_facts(op)}" for op in ops)])
@@ -94,7 +94,7 @@ def _derivative(op: Op) -> str:
 
 
 def _resolve(name: str, ops: Sequence[Op], args: Sequence[Any], kwargs: dict[str, Any], invoke: Any) -> Any:
-    """The unusual spellings: sizes as separate arguments, `out=`, `requires_grad=`, numpy's argument names."""
+    """Call with an unusual spelling: sizes as separate arguments, `out=`, `requires_grad=`, numpy's argument names."""
     options = dict(kwargs)
     out = options.pop("out", None)
     wants_grad = options.pop("requires_grad", False)
@@ -114,7 +114,13 @@ def _resolve(name: str, ops: Sequence[Op], args: Sequence[Any], kwargs: dict[str
             if laid_out is not None and not own and as_memory_format(laid_out) in ("channels_last", "channels_last_3d"):
                 result = F.contiguous(result, memory_format=laid_out)
             return result.requires_grad_() if wants_grad else result
-    raise no_declaration(name, ops, args, kwargs)
+    raise no_declaration(name, ops, args, kwargs, _unknown(ops, options))
+
+
+def _unknown(ops: Sequence[Op], options: dict[str, Any]) -> list[str]:
+    """The names of arguments that no declaration has, under any spelling."""
+    known = {name for op in ops for name in op.schema.argument_names}
+    return [name for name in options if name not in known and _SYNONYMS.get(name) not in known]
 
 
 def _renamed(op: Op, kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -132,7 +138,7 @@ def _is_size(value: Any) -> bool:
 
 
 def _spreads(op: Op, position: int, rest: Sequence[Any]) -> bool:
-    """Whether these are the tensors of a list; none at all are where the operator takes nothing before them."""
+    """Whether `rest` are the tensors of a list, given one by one; no tensors count only where nothing precedes them."""
     may = op.spreads and (position == 0 or bool(rest))
     return may and all(isinstance(v, Tensor) for v in rest)
 

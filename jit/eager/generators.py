@@ -1,9 +1,11 @@
-"""Random generators: a seed and how much of its sequence is spent."""
+"""Random generators: a seed and how much of its sequence is used up."""
 
 from __future__ import annotations
 
+import os
 import secrets
 import threading
+import weakref
 from typing import Any
 
 from jit.ir import RandomState
@@ -12,6 +14,9 @@ from jit.ir.errors import KindError, UsageError
 
 from . import context
 from .effects import NOTES, REPLAYED
+
+_alive: weakref.WeakSet[Generator] = weakref.WeakSet()
+"""All generators, for the sake of their locks."""
 
 
 class Generator:
@@ -27,6 +32,7 @@ class Generator:
         self.device = resolve(device)
         self.lock = threading.RLock()
         self._state = RandomState(seed=0)
+        _alive.add(self)
 
     @property
     def state(self) -> RandomState:
@@ -54,13 +60,13 @@ class Generator:
         try:
             state = RandomState(seed=int(seed))
         except (TypeError, ValueError) as error:
-            raise UsageError(f"a seed is a whole number, not {seed!r}") from error
+            raise UsageError(f"the seed is {seed!r}; pass a whole number") from error
         with self.lock:
             self.state = state
         return self
 
     def seed(self) -> int:
-        """Start a sequence that nobody can foresee; returns its seed."""
+        """Start an unpredictable sequence; returns its seed."""
         seed = secrets.randbits(64)
         self.manual_seed(seed)
         return seed
@@ -82,18 +88,26 @@ class Generator:
             KindError: It is no state that `get_state` gave.
         """
         if not isinstance(state, RandomState):
-            raise KindError(f"a state of random numbers comes from get_state(), and {type(state).__name__} was given")
+            raise KindError(f"set_state() takes what get_state() returned, not {type(state).__name__}; pass that")
         self._note_in_trace(sets=True)
         with self.lock:
             self.state = state
         return self
 
     def _note_in_trace(self, sets: bool) -> None:
-        """A recording draws; it neither looks at states nor sets them."""
+        """Tell the trace that the function reads or sets a state, which a recording does not."""
         trace = context.TRACE.get()
         if trace is not None:
             trace.note_state(self, sets)
 
+
+def _renew_locks() -> None:
+    """Make new locks in a forked child: nobody is left to release one that another thread held."""
+    for generator in _alive:
+        generator.lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_renew_locks)
 
 _default = Generator()
 
@@ -109,7 +123,7 @@ def manual_seed(seed: int) -> Generator:
 
 
 def seed() -> int:
-    """Seed the default generator with a number that nobody can foresee, which is returned."""
+    """Seed the default generator with an unpredictable number, which is returned."""
     return _default.seed()
 
 

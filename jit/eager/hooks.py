@@ -49,3 +49,7 @@ class OnceFlag:
     """Whether something has happened; no function that is traced depends on it."""
 
     happened = False
+
+
+Event = OnceFlag
+"""The name of the class in pickles of optimizers that were written before it was renamed."""

@@ -28,7 +28,9 @@ def set_item(tensor: Tensor, key: Any, value: Any) -> None:
     """`tensor[key] = value`."""
     view, indices = _basic(tensor, key)
     if value is None or (isinstance(value, complex) and not tensor.dtype.is_complex):
-        raise DTypeError(f"{value!r} cannot be written into a tensor of {tensor.dtype.name}")
+        raise DTypeError(
+            f"{value!r} cannot be written into a tensor of {tensor.dtype.name}; assign a number that it can hold"
+        )
     if not isinstance(value, Tensor) and not isinstance(value, (int, float, complex, bool, TracedScalar)):
         value = wrap_array(np.asarray(value))
     if any(index is not None for index in indices):
@@ -47,7 +49,7 @@ def _without_leading_ones(value: Tensor, ndim: int) -> Tensor:
 
 
 def _basic(tensor: Tensor, key: Any) -> tuple[Tensor, list[Any]]:
-    """The view that ints, slices, None and ... select, and the tensor indices left over, one per dim (None: all)."""
+    """The view that ints, slices, None and ... select, and the tensor indices for it, one per dim (None: all)."""
     items = _expand_ellipsis(tensor, _as_indices(key))
     indices: list[Any] = []
     view, dim = tensor, 0
@@ -67,7 +69,8 @@ def _basic(tensor: Tensor, key: Any) -> tuple[Tensor, list[Any]]:
             continue
         else:
             raise DimError(
-                f"tensors are indexed by ints, slices, ..., None, tensors and lists, not by {type(item).__name__}"
+                f"tensors are indexed by ints, slices, ..., None, tensors and lists, not by "
+                f"{type(item).__name__}; use one of these"
             )
         dim += 1
     return view, indices
@@ -85,11 +88,11 @@ def _as_indices(key: Any) -> list[Any]:
 
 
 _LONGEST = 32
-"""A list this long is one index for one dim, whatever it holds."""
+"""The length from which a list is one index for one dim, whatever it holds."""
 
 
 def _stands_for_a_tuple(key: list[Any]) -> bool:
-    """Whether a list means one index per dim, as it did in numpy once, and in PyTorch still does."""
+    """Whether a list means one index per dim, as it once did in numpy and still does in PyTorch."""
     several = (list, tuple, range, slice, np.ndarray, Tensor)
     return len(key) < _LONGEST and any(isinstance(i, several) or i is None or i is Ellipsis for i in key)
 
@@ -113,9 +116,11 @@ def _index_array(item: Any) -> Any:
     try:
         array = np.asarray(item)
     except ValueError as error:
-        raise DimError("the lists of an index do not all have the same length") from error
+        raise DimError(
+            "the lists of an index do not all have the same length; make those of one level equally long"
+        ) from error
     if array.dtype.kind not in "biufc":
-        raise DimError("an index in a list is a whole number or a truth value, and all of one kind")
+        raise DimError("the list of an index holds something else than numbers; use whole numbers, or bools, alone")
     return array
 
 
@@ -123,21 +128,27 @@ _INDICES = (dtypes.int64, dtypes.int32, dtypes.bool_)
 
 
 def _tensor_index(item: Tensor) -> Any:
-    """A tensor among the indices: a single whole number as such, a mask of bytes as one of bools."""
+    """A tensor among the indices as it is used: a 0-d one as a number, a mask of bytes as one of bools."""
     if item.dtype is dtypes.uint8:
-        context.warn("a mask of dtype uint8 among the indices is deprecated; make it one of bools")
+        context.warn("a mask of dtype uint8 among the indices is deprecated; convert it with .bool()")
         return F._to_copy(item, dtype=dtypes.bool_)
     if item.dtype not in _INDICES and not (item.ndim == 0 and item.dtype.is_integral):
-        raise DimError(f"tensors are indexed by tensors of int64, int32 or bool, and this one is {item.dtype.name}")
+        raise DimError(
+            f"tensors are indexed by tensors of int64, int32 or bool, and this one is {item.dtype.name}; convert it "
+            "with .long() or .bool()"
+        )
     return item.item() if item.ndim == 0 and item.dtype is not dtypes.bool_ else item
 
 
 def _expand_ellipsis(tensor: Tensor, items: list[Any]) -> list[Any]:
     used = sum(_consumes(item) for item in items)
     if used > tensor.ndim:
-        raise DimError(f"too many indices: {used} for a tensor of {tensor.ndim} dims")
+        raise DimError(
+            f"too many indices: {used} for a tensor of {tensor.ndim} dims, of sizes {list(tensor._array.shape)}; leave "
+            "some out"
+        )
     if sum(item is Ellipsis for item in items) > 1:
-        raise DimError("an index may hold one ellipsis only")
+        raise DimError("an index holds more than one ellipsis (...); leave one")
     for position, item in enumerate(items):
         if item is Ellipsis:
             return items[:position] + [slice(None)] * (tensor.ndim - used) + items[position + 1 :]

@@ -21,7 +21,18 @@ from .tensors import HISTORY, Size, Tensor
 
 
 def construct(made: Any, data: Sequence[Any], device: Any, named: dict[str, Any]) -> None:
-    """Begin `made`, a tensor of the user's, as the tensor that `data` describes."""
+    """Initialise `made`, a tensor of the user's, as the arguments of `Tensor(...)` say.
+
+    Args:
+        made: The tensor, as `__new__` made it.
+        data: The positional arguments: sizes, or one argument that holds the data.
+        device: The device, which is the CPU.
+        named: The other arguments by name.
+
+    Raises:
+        SchemaError: The arguments are not those of a tensor.
+        ShapeError: A size is negative.
+    """
     resolve(device)
     if named:
         data = _named(data, named)
@@ -58,7 +69,7 @@ def _sizes(data: Sequence[Any]) -> tuple[Any, ...]:
         )
     negative = [size for size in given if size < 0]
     if negative:
-        raise ShapeError(f"a tensor cannot have the negative size {negative[0]}")
+        raise ShapeError(f"a tensor cannot have the negative size {negative[0]}; pass sizes of at least 0")
     return tuple(size if type(size) is TracedScalar else operator.index(size) for size in given)
 
 
@@ -67,7 +78,7 @@ def _kinds(values: Sequence[Any]) -> str:
 
 
 def _hold_copy(made: Any, data: Any) -> None:
-    """Elements in lists, or in an array, as float32."""
+    """Let `made` hold a copy of `data`, lists or an array, as float32."""
     from .creation import tensor
 
     if not isinstance(data, (Sequence, np.ndarray)) or isinstance(data, (str, bytes)):
@@ -82,14 +93,14 @@ def _hold_copy(made: Any, data: Any) -> None:
 
 
 def _take(made: Any, source: Any) -> None:
-    """Be what `source` is, which nobody else has."""
+    """Let `made` hold what `source` holds, which nothing else refers to."""
     made._hold(source._array, source._storage)
     for slot in HISTORY:
         setattr(made, slot, getattr(source, slot))
 
 
 def _become_alias(made: Any, source: Any) -> None:
-    """The same elements, with the history of `source`."""
+    """Let `made` share the elements and the history of `source`."""
     if not source.defined:
         made._hold(None)
         return
@@ -100,13 +111,13 @@ def _become_alias(made: Any, source: Any) -> None:
 
 
 def construct_variable(made: Any, data: Any, requires_grad: bool) -> None:
-    """Begin `made`, a Variable, as a leaf that shares memory with the tensor `data`."""
+    """Initialise `made`, a Variable, as a leaf that shares memory with the tensor `data`."""
     if data is None or (isinstance(data, Tensor) and not data.defined):
         made._hold(None)
         if requires_grad:
             raise SchemaError("an undefined tensor has no elements that could require gradients; give Variable data")
         return
     if not isinstance(data, Tensor):
-        raise SchemaError(f"the data of a Variable is a tensor, not {type(data).__name__}; use jit.tensor(data)")
+        raise SchemaError(f"Variable() takes a tensor, not {type(data).__name__}; pass jit.tensor(data)")
     _take(made, data.detach())
     made.requires_grad_(bool(requires_grad))

@@ -26,7 +26,7 @@ from .tensors import Tensor
 
 
 def _operators() -> dict[str, Callable[..., Any]]:
-    """Dunder name -> function of (self, other)."""
+    """The methods of Python's operators: dunder name -> function of (self, other)."""
     plain = {
         "add": F.add, "sub": F.sub, "mul": F.mul, "truediv": F.div, "floordiv": F.floor_divide, "mod": F.remainder,
         "pow": F.pow, "matmul": F.matmul, "and": F.bitwise_and, "or": F.bitwise_or, "xor": F.bitwise_xor,
@@ -55,8 +55,8 @@ _MIRRORED = {"lt": "__gt__", "gt": "__lt__", "le": "__ge__", "ge": "__le__"}
 
 
 def _binary(function: Callable[..., Any], reflected: str = "__radd__") -> Callable[..., Any]:
-    """A dunder method. What is no tensor has its say in the method `reflected` of its class, as in `t + other`; with
-    `reflected` empty it always has, as in `t == None`."""
+    """A dunder method that calls `function`. Where that does not take `other`, Python goes on to the method `reflected`
+    of its class, if it has one, as in `t + other`; with `reflected` empty it always goes on, as in `t == None`."""
 
     def method(self: Any, other: Any) -> Any:
         try:
@@ -76,7 +76,7 @@ def _answers(kind: type, name: str) -> bool:
 
 def _iterate(self: Tensor) -> Iterator[Tensor]:
     if self.ndim == 0:
-        raise UsageError("iteration over a 0-d tensor; use .item()")
+        raise UsageError("a 0-d tensor has nothing to iterate over; use .item() for its number")
     if context.TRACE.get() is None and context.PROFILE.get() is None and not self.requires_grad:
         return _rows(self, self._array)
     return iter(F.unbind(self, 0)) if len(self) else iter(())
@@ -133,7 +133,7 @@ def _register_hook(self: Tensor, hook: Callable[[Any], Any]) -> RemovableHandle:
     Returns a handle: `handle.remove()` takes the hook away, and so does leaving a `with` block.
     """
     if not self.requires_grad:
-        raise AutogradError("a hook needs a tensor that requires grad")
+        raise AutogradError("a hook needs a tensor that requires grad; call requires_grad_() on it first")
     trace = context.TRACE.get()
     if trace is not None:
         trace.note_hook(self, hook)
@@ -148,7 +148,9 @@ def _register_hook(self: Tensor, hook: Callable[[Any], Any]) -> RemovableHandle:
 def _register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], None]) -> RemovableHandle:
     """Call `hook(tensor)` after a gradient was added to `.grad` of this leaf; an optimizer may step there."""
     if not (self.is_leaf and self.requires_grad):
-        raise AutogradError("gradients are accumulated by leaves that require grad alone, and this tensor is none")
+        raise AutogradError(
+            "only leaves that require grad accumulate gradients, and this tensor is none; use register_hook()"
+        )
     self._refuse_outside("register_post_accumulate_grad_hook() of")
     return self.__dict__.setdefault("post_accumulate_hooks", HookTable()).register(hook)
 
@@ -156,7 +158,7 @@ def _register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], N
 def _retain_grad(self: Tensor) -> None:
     """Keep `.grad` of a tensor that is no leaf."""
     if not self.requires_grad:
-        raise AutogradError("retain_grad() needs a tensor that requires grad")
+        raise AutogradError("retain_grad() needs a tensor that requires grad; call requires_grad_() on it first")
     node = self.grad_fn
     if node is not None:
         if not self._retains_grad:
@@ -200,7 +202,7 @@ def _hermitian(self: Tensor) -> Tensor:
 
 
 def _sum_to_size(self: Tensor, *size: Any) -> Tensor:
-    """Summed down to sizes that broadcast to this tensor's; itself if it has them. Integers sum to int64."""
+    """This tensor summed down to sizes that broadcast to its own; itself if it has them. Integers sum to int64."""
     sizes = tuple(size[0]) if len(size) == 1 and isinstance(size[0], (tuple, list)) else size
     if tuple(self.shape) == sizes and sizes:
         return self
@@ -230,7 +232,7 @@ def _in_place_geometry(name: str) -> Callable[..., Tensor]:
 
 
 def _random_(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    """Whole numbers from `from` up to `to`, in place; a warning if the dtype does not hold all between."""
+    """Fill with whole numbers from `from` up to, not including, `to`; a warning if the dtype cannot hold all these."""
     bounds = [*args, *(kwargs[name] for name in ("from_", "to") if name in kwargs)]
     if bounds and self.dtype.is_floating_point and all(isinstance(bound, int) for bound in bounds):
         exact = 2 ** _DIGITS[self.dtype]
@@ -241,11 +243,7 @@ def _random_(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
 
 
 _DIGITS = {dtypes.float16: 11, dtypes.bfloat16: 8, dtypes.float32: 24, dtypes.float64: 53}
-"""The most bits that a whole number may have."""
-
-
-def _requiring_context(self: Tensor) -> bool:
-    return context.GRAD_ENABLED.get() and self.requires_grad
+"""The most bits of a whole number that a dtype holds exactly, whatever the bits are."""
 
 
 METHODS: dict[str, Any] = {

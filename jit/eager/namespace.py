@@ -1,6 +1,6 @@
 """`F`, the namespace in which derivatives, composites and whatever else is made of operators are written.
 
-It is empty here, so that everybody may import it; `jit.eager.functions` fills it with the functions of the registry.
+It is empty here, so that any module may import it; `jit.eager.functions` fills it with the functions of the registry.
 """
 
 from __future__ import annotations

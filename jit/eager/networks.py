@@ -1,4 +1,4 @@
-"""Facts that all networks have in common, for those who trace, export or watch them and know no layer.
+"""Facts that all networks have in common, for code that traces, exports or watches them and knows no layer.
 
 The networks are those of `jit.nn`: `Module` is derived from `Network`.
 """
@@ -11,9 +11,9 @@ from typing import Any
 from .hooks import HookTable
 
 FORWARD_PRE, FORWARD, BACKWARD_PRE, BACKWARD = HookTable(), HookTable(), HookTable(), HookTable()
-"""Hooks around every call of any network; entries are those of a network's own tables."""
+"""Hooks around every call of any network; the entries are like those of a network's own tables."""
 CALLS = {"forward_pre": FORWARD_PRE, "forward": FORWARD, "backward_pre": BACKWARD_PRE, "backward": BACKWARD}
-"""All of them, for traces to look at: what is recorded with other hooks is another trace."""
+"""All four tables, for traces to look at: other hooks make another recording."""
 
 
 class Network:

@@ -20,9 +20,9 @@ def get_num_threads() -> int:
 def set_num_threads(number: int) -> None:
     """Share kernels, and products of numpy's and SciPy's OpenBLAS, among this many threads from now on.
 
-    It counts for compiled functions that exist, too; those that were made while fewer threads were allowed than there
-    are cores go on with as many as there were. The package's own kernels give the same bits for any number of threads;
-    products that OpenBLAS computes may differ in their last ones.
+    It holds for functions that are compiled already, too, but one that was compiled while fewer threads were allowed
+    than there are cores keeps that number. The package's own kernels give the same bits for any number of threads;
+    products that OpenBLAS computes may differ in their last bits.
 
     >>> import jit
     >>> before = jit.get_num_threads()
@@ -49,15 +49,14 @@ def get_num_interop_threads() -> int:
 
 
 def set_num_interop_threads(number: int) -> None:
-    """Share the operators of one backward among this many threads from now on. Unlike PyTorch's, it may be said at any
-    time."""
+    """Share the operators of one backward among this many threads from now on; unlike in PyTorch, at any time."""
     count = _checked(number, "set_num_interop_threads")
     _note("sets the number of threads")
     threads.choose("nodes", count)
 
 
 MOST = 1024
-"""More threads than anybody has cores for."""
+"""The largest number of threads that is taken: more than machines have cores."""
 
 
 def _checked(number: Any, name: str) -> int:
@@ -71,7 +70,7 @@ def _checked(number: Any, name: str) -> int:
 
 
 def _note(what: str) -> None:
-    """A recording would neither repeat nor notice it."""
+    """Tell the trace what the function does, since a recording would neither repeat nor notice it."""
     trace = context.TRACE.get()
     if trace is not None:
         trace.note_impure(what)

@@ -1,7 +1,7 @@
-"""Numbers that a trace keeps an eye on: the sizes of traced tensors and what `.item()` read from them.
+"""Numbers that a trace follows: the sizes of traced tensors and what `.item()` read from them.
 
 A `TracedScalar` behaves as the `int`, `float` or `bool` that it stands for. Arithmetic on it is recorded; where Python
-makes up its mind - a comparison, a loop, an index - the outcome becomes a guard. It is not an int subclass, because
+decides - at a comparison, a loop, an index - the outcome becomes a guard. It is not an int subclass, because
 CPython reads those without asking.
 """
 
@@ -95,7 +95,8 @@ class TracedScalar:
         return format(self._shown(), spec)
 
     def _shown(self) -> Any:
-        """Text could steer the program, so its number is guarded; a float would hardly ever be the same again."""
+        """The number that becomes text. Text could steer the program, so the number is guarded; not so a float that was
+        measured, which would hardly ever be the same again: the trace notes that instead."""
         if not self._live or self._trace.printing:
             return self._number
         if not self._measured or type(self._number) is not float:

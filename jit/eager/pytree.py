@@ -97,7 +97,7 @@ def flatten(value: Any) -> tuple[list[Any], Structure]:
 
 
 class ObjectError(UsageError, TypeError):
-    """An object that cannot be looked at."""
+    """The error for an object that cannot be looked at, for instance since its own methods fail."""
 
     def __init__(self, error: Any) -> None:
         reason = error if isinstance(error, str) else f"its own methods raise {type(error).__name__} ({error})"
@@ -124,13 +124,14 @@ DEEPEST = 100
 
 
 class NestingError(UsageError, ValueError):
-    """Lists in lists without end."""
+    """The error for containers that are nested too deep, or contain themselves."""
 
 
 def too_deep() -> NestingError:
+    """The error for containers that are nested more than `DEEPEST` deep."""
     return NestingError(
-        f"lists, dicts or objects lie in one another more than {DEEPEST} deep, or contain themselves; pass tensors in "
-        "flatter ones"
+        f"lists, dicts or objects are nested more than {DEEPEST} deep, or contain themselves; pass tensors in flatter "
+        "ones"
     )
 
 
@@ -160,7 +161,7 @@ def _flatten(value: Any, leaves: list[Any], depth: int) -> Structure:
 
 
 class Attribute(NamedTuple):
-    """The key of what a container or a dataclass has beside its items or fields."""
+    """The key of an attribute that a container or a dataclass has beside its items or fields."""
 
     name: str
 
@@ -227,7 +228,7 @@ def _unflatten(structure: Structure, take: Callable[[], Any]) -> Any:
 
 
 def _rebuilt_sequence(kind: Any, keys: Sequence[Any], items: list[Any]) -> Any:
-    """Made as `copy` makes it, without the class's own `__init__`, which may take something else."""
+    """A sequence made as `copy` makes it: without the class's own `__init__`, which may take other arguments."""
     more = {key.name: item for key, item in zip(keys, items, strict=False) if type(key) is Attribute}
     inner = items[: len(items) - len(more)]
     made: Any
@@ -264,7 +265,7 @@ def _rebuilt_dataclass(kind: Any, items: dict[Any, Any]) -> Any:
 
 
 def without_undefined(leaves: Sequence[Any], structure: Structure) -> tuple[list[Any], Structure]:
-    """Leaves and structure in which undefined tensors, which hold nothing, count as plain values."""
+    """The leaves and the structure in which undefined tensors, which hold nothing, are plain values."""
     kept: list[Any] = []
     return kept, _without_undefined(iter(leaves), structure, kept)
 

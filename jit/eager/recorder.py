@@ -1,4 +1,4 @@
-"""`Recorder`: what eager code tells whoever records it, and asks of him. Tracing has the one that there is, a `Trace`.
+"""`Recorder`: what eager code tells its recorder, and asks it. There is one class of recorders, `Trace` in jit.tracing.
 
 `jit.eager.context.TRACE` holds the recorder of the innermost traced function that runs; None most of the time.
 """
@@ -52,10 +52,10 @@ class Recorder(Protocol):
         """Take a tensor that was made from Python data as a constant."""
 
     def record_data(self, tensor: Tensor, data: Tensor) -> None:
-        """Know `data` as the tensor's memory under a version counter of its own."""
+        """Note that `data` is the tensor's memory under a version counter of its own."""
 
     def bind_copy(self, copy: Tensor, tensor: Tensor) -> None:
-        """Know `copy`, which nobody has recorded, as holding what `tensor` holds now."""
+        """Note that `copy`, which no operator has recorded, holds what `tensor` holds now."""
 
     def is_inside(self, tensor: Tensor) -> bool:
         """Whether the function itself made this tensor."""
@@ -75,25 +75,25 @@ class Recorder(Protocol):
         """Traced integers for the sizes; None for a tensor that is not recorded."""
 
     def strides(self, tensor: Tensor, plain: tuple[int, ...], dim: int | None) -> Any:
-        """The strides, or that of `dim`, of which `plain` are the numbers."""
+        """The strides as the function gets them, or that of `dim`; their plain numbers are `plain`."""
 
     def base(self, tensor: Tensor) -> Tensor | None:
         """The tensor that `tensor` is a view of."""
 
     def fact(self, tensor: Tensor, name: str) -> Any:
-        """The fact `name` of this very object."""
+        """The attribute `name` of this very object; a recording takes it for granted."""
 
     def note_offset(self, tensor: Tensor) -> None:
-        """Note that somebody has read where a tensor starts in its storage."""
+        """Note that the function has read where a tensor starts in its storage."""
 
     def note_layout(self, tensor: Tensor) -> None:
-        """Whether a tensor is contiguous has been read."""
+        """Note that the function has read whether a tensor is contiguous."""
 
     def meet(self, tensor: Tensor) -> None:
-        """`tensor` is about to become a view of itself."""
+        """Note that `tensor` is about to become a view of itself."""
 
     def note_reshaped(self, tensor: Tensor, before: Tensor) -> None:
-        """`tensor` becomes a view of `before`, which stands for what it was."""
+        """Note that `tensor` becomes a view of `before`, an object for what it was."""
 
     def resize(self, tensor: Tensor, sizes: Sequence[Any]) -> None:
         """Give `tensor` other sizes in place."""
@@ -112,10 +112,10 @@ class Recorder(Protocol):
         """Record a computation on numbers, whose outcome is `number`."""
 
     def guard(self, value: Value, outcome: Any) -> None:
-        """Python has decided on `value`, which is `outcome`."""
+        """Note that Python has decided on `value`, which is `outcome`."""
 
     def note_number(self, error: Exception, name: str, operands: Sequence[Any]) -> None:
-        """Arithmetic on traced numbers has raised `error`."""
+        """Note that the arithmetic `name` on traced numbers has raised `error`."""
 
     # -- gradients -----------------------------------------------------------------------------------------------
 
@@ -129,33 +129,33 @@ class Recorder(Protocol):
         """Add `gradient` to `tensor.grad`."""
 
     def note_hook(self, tensor: Tensor, hook: Callable[[Any], Any]) -> None:
-        """The function hooks something to the gradient of `tensor`."""
+        """Note that the function registers a hook on the gradient of `tensor`."""
 
     def check_hooks(self, node: Any) -> None:
-        """TraceError if a backward ends at a leaf with hooks that are not part of the function."""
+        """Refuse (TraceError) a backward that ends at a leaf with hooks that are not part of the function."""
 
     def check_inside(self, node: Any) -> None:
-        """TraceError if a backward inside the function goes on outside of it."""
+        """Refuse (TraceError) a backward inside the function that goes on outside of it."""
 
     # -- what cannot be repeated ---------------------------------------------------------------------------------
 
     def note_impure(self, what: str) -> None:
-        """The function does `what`, which a recording cannot repeat."""
+        """Note that the function does `what`, which a recording cannot repeat."""
 
     def note_state(self, generator: Generator, sets: bool) -> None:
-        """The function itself reads or sets the state of a generator."""
+        """Note that the function itself reads or sets the state of a generator."""
 
     def note_text(self) -> None:
-        """Elements of a tensor become text."""
+        """Note that elements of a tensor become text."""
 
     def note_foreign(self, error: Exception, name: str) -> None:
-        """The foreign function `name` has raised `error`."""
+        """Note that the foreign function `name` has raised `error`."""
 
     def forgive(self, error: Error) -> None:
-        """An error that has gone through code of the user's was expected."""
+        """Note that an error which has gone through the user's code was expected."""
 
     def refuse_escape(self, tensor: Tensor, what: str) -> None:
-        """TraceError if `what` shows the function elements of a tensor that is recorded."""
+        """Refuse (TraceError) to show the function, by `what`, elements of a tensor that is recorded."""
 
     def refuse_change(self, tensor: Tensor, what: str) -> None:
-        """TraceError if `what` changes something else than the elements of a tensor from outside."""
+        """Refuse (TraceError) to change, by `what`, anything but the elements of a tensor from outside."""

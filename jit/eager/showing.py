@@ -15,7 +15,7 @@ _QUIET = (dtypes.float32, dtypes.int64, dtypes.bool_, dtypes.complex64)
 
 
 def show_tensor(tensor: Tensor) -> str:
-    """`tensor([[1., 2.]], grad_fn=<AddBackward>)`."""
+    """The text of a tensor, such as `tensor([[1., 2.]], grad_fn=<AddBackward>)`."""
     array = tensor._array
     if array is None:
         return "tensor(undefined)"

@@ -1,7 +1,7 @@
 """`Tensor`, a strided array with views and version counters, and `Variable`, its subclass that takes part in autograd.
 
 Both have the same layout, so an object is promoted by `__class__`: `requires_grad_()`, or an in-place operation that
-gives it a history, turns a Tensor into a Variable, and nobody who holds it needs to know. Operators are not here:
+gives it a history, turns a Tensor into a Variable; what refers to it need not know. Operators are not here:
 methods such as `add` or `sum` are generated from the registry by `jit.eager.functions`.
 """
 
@@ -39,11 +39,11 @@ class Storage:
     __slots__ = ("__weakref__", "inference", "version", "writer")
 
     inference: bool
-    """Whether it was made where derivatives are of no interest: they may not need it later."""
+    """Whether it was made in `inference_mode`: derivatives may not use it later."""
     version: int
     """The number of in-place operations so far."""
     writer: Source | None
-    """The user's line of the last one."""
+    """The user's line of the last in-place operation."""
 
     def written(self) -> None:
         """Note an in-place operation."""
@@ -117,20 +117,20 @@ class Tensor(Methods):
     __array_ufunc__ = None
 
     def __new__(cls, *data: Any, **named: Any) -> Any:
-        """An undefined tensor, so that a subclass which forgets to say more has no broken objects."""
+        """Make an undefined tensor, so that a subclass whose `__init__` calls none has no broken objects."""
         made = _new(cls)
         made._hold(None)
         return made
 
     def __init__(self, *data: Any, device: Any = None, **named: Any) -> None:
-        """Sizes, for a float32 tensor of whatever the memory holds; or data in lists or an array, copied as float32; or
-        another tensor, of which this is an alias; or nothing, for the undefined tensor."""
+        """Make a float32 tensor of these sizes, with whatever its memory holds; or a float32 copy of data in lists or
+        an array; or an alias of another tensor; or, of nothing, the undefined tensor."""
         from .legacy import construct
 
         construct(self, data, device, named)
 
     def _hold(self, array: Any, storage: Storage | None = None) -> None:
-        """Begin as a tensor of this memory, without a history."""
+        """Initialise the fields for a tensor of this memory, without a history."""
         self._array = array
         """The numpy array; None for an undefined tensor."""
         self._storage = _fresh_storage() if storage is None else storage
@@ -143,7 +143,7 @@ class Tensor(Methods):
         self._grad: Tensor | None = None
         self._grad_fn: Node | None = None
         self._grad_version = 0
-        """The storage's version when `_grad_fn` was set; a view whose storage moved on derives it anew."""
+        """The storage's version when `_grad_fn` was set; a view whose storage was written to since derives it anew."""
         self._output_nr = 0
         self._accumulator: weakref.ref[Any] | None = None
         self._retains_grad = False
@@ -151,7 +151,7 @@ class Tensor(Methods):
 
     @property
     def name(self) -> str | None:
-        """The name that recordings give it, if somebody has named it."""
+        """The name that recordings give it; None if it was not named."""
         trace = context.asking_trace()
         return self._name if trace is None else trace.fact(self, "name")
 
@@ -195,7 +195,7 @@ class Tensor(Methods):
 
     @property
     def is_cuda(self) -> bool:
-        """False: device buffers come with the CUDA runtime."""
+        """False: tensors lie on the CPU."""
         return False
 
     def _defined(self) -> Any:
@@ -309,7 +309,10 @@ class Tensor(Methods):
             if traced is not None:
                 return traced
         if self._defined().size != 1:
-            raise UsageError(f"a tensor of {self._array.size} elements cannot be converted to a Python number")
+            raise UsageError(
+                f"a tensor of {self._array.size} elements cannot be converted to a Python number; select one element, "
+                "or use tolist()"
+            )
         return self._array.item() if self.dtype is not dtypes.bfloat16 else float(self._array.reshape(())[()])
 
     def tolist(self) -> Any:
@@ -340,7 +343,7 @@ class Tensor(Methods):
         if self.requires_grad:
             raise ExchangeError("memory of a tensor that requires grad is not lent; lend t.detach()")
         if stream is not None and type(stream) is not int:
-            raise KindError(f"a stream is a number, not a {type(stream).__name__}")
+            raise KindError(f"a stream is a number, not {type(stream).__name__}; leave it out")
         if stream is not None or (dl_device is not None and tuple(dl_device) != self.__dlpack_device__()):
             raise ExchangeError("memory is lent on the CPU, where there are no streams; leave stream and dl_device out")
         return lend(self._defined(), max_version, copy)
@@ -367,11 +370,20 @@ class Tensor(Methods):
 
     def __index__(self) -> int:
         if not self.dtype.is_integral:
-            raise DTypeError(f"only integer tensors can be an index, and this one is {self.dtype}")
+            raise DTypeError(
+                f"only integer tensors can be an index, and this one is {self.dtype}; convert it with .long()"
+            )
         return int(self)
 
     def _concrete(self, kind: type) -> Any:
-        number = self.item()
+        try:
+            number = self.item()
+        except UsageError as error:
+            if kind is not bool or self._array is None or self._array.size == 1:
+                raise
+            raise UsageError(
+                f"a tensor of {self._array.size} elements is neither true nor false; use its any() or all()"
+            ) from error
         if kind in (int, float) and self.dtype.is_complex:
             number = complex(number)
             if number.imag:
@@ -381,7 +393,7 @@ class Tensor(Methods):
 
     def __contains__(self, element: Any) -> bool:
         if not isinstance(element, (Tensor, Number, TracedScalar)):
-            raise KindError(f"a tensor contains numbers and is compared to tensors, not to a {type(element).__name__}")
+            raise KindError(f"a tensor contains numbers and no {type(element).__name__}; look for a number or a tensor")
         return bool((self == element).any())
 
     def __reversed__(self) -> Any:
@@ -389,7 +401,7 @@ class Tensor(Methods):
 
     def __len__(self) -> int:
         if self.ndim == 0:
-            raise DTypeError("len() of a 0-d tensor")
+            raise DTypeError("a 0-d tensor has no len(); use .item() for its number")
         return int(self.shape[0])
 
     def __hash__(self) -> int:
@@ -430,7 +442,7 @@ class Tensor(Methods):
         return self.grad_fn if self._follows_base() else None
 
     def _follows_base(self) -> bool:
-        """A view of a tensor that has become a Variable since becomes one too."""
+        """Whether this is a view of a tensor that has become a Variable since; if so it becomes one, too."""
         if self._viewed is None or type(root_of(self)) is Tensor:
             return False
         self._promote()
@@ -449,9 +461,12 @@ class Tensor(Methods):
     @grad.setter
     def grad(self, value: Tensor | None) -> None:
         if value is not None and not isinstance(value, Tensor):
-            raise KindError(f"a gradient is a tensor or None, not {type(value).__name__}")
+            raise KindError(f"a gradient is a tensor or None, not {type(value).__name__}; assign one of these to .grad")
         if value is not None and value._defined().shape != self._defined().shape:
-            raise UsageError(f"the gradient has sizes {list(value.shape)}, the tensor {list(self.shape)}")
+            raise UsageError(
+                f"the gradient has sizes {list(value.shape)}, the tensor {list(self.shape)}; assign a gradient of the "
+                "tensor's sizes"
+            )
         trace = context.TRACE.get()
         if trace is None:
             self._grad = value
@@ -478,7 +493,10 @@ class Tensor(Methods):
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Ask for gradients with respect to this tensor; it becomes a leaf `Variable`."""
         if requires_grad and not (self.dtype.is_floating_point or self.dtype.is_complex):
-            raise UsageError(f"only floating point tensors can require gradients, and this one is {self.dtype}")
+            raise UsageError(
+                f"only floating point and complex tensors can require gradients, and this one is {self.dtype}; convert "
+                "it with .float()"
+            )
         if requires_grad and self._storage.inference and not context.INFERENCE.get():
             raise UsageError("an inference tensor cannot require gradients outside of inference_mode; clone() it first")
         if not requires_grad and self.grad_fn is not None:
@@ -491,7 +509,7 @@ class Tensor(Methods):
         return self
 
     def _refuse_outside(self, what: str) -> None:
-        """A change of something other than elements cannot be repeated by a recording."""
+        """Let a trace refuse a change of something other than elements, which a recording could not repeat."""
         trace = context.TRACE.get()
         if trace is not None:
             trace.refuse_change(self, what)
@@ -512,14 +530,17 @@ class Tensor(Methods):
     def data(self, value: Tensor) -> None:
         self._leave("assigning to .data")
         if not isinstance(value, Tensor):
-            raise DTypeError(f".data is a tensor, not {type(value).__name__}; use jit.tensor(...)")
+            raise DTypeError(f".data is a tensor, not {type(value).__name__}; assign jit.tensor(...)")
         if self._requires_grad and not (value.dtype.is_floating_point or value.dtype.is_complex):
-            raise UsageError(f"data of a tensor that requires grad is floating point, and this is {value.dtype.name}")
+            raise UsageError(
+                f"data of a tensor that requires grad is floating point, and this is {value.dtype.name}; convert it "
+                "with .float()"
+            )
         self._array = value._array
 
 
 HISTORY = ("_viewed", "_path", "_requires_grad", "_grad_fn", "_grad_version", "_output_nr", "_bindings")
-"""The fields in which a tensor knows how it came about."""
+"""The fields that say how a tensor was made."""
 
 
 class Variable(Tensor):
@@ -528,7 +549,7 @@ class Variable(Tensor):
     Args:
         data: The tensor whose memory it shares, without its history; left out for an undefined one.
         requires_grad: Whether gradients are wanted.
-        volatile: Accepted, and without a meaning since gradients are switched off by `jit.no_grad()`.
+        volatile: Accepted and ignored: `jit.no_grad()` switches gradients off.
     """
 
     __slots__ = ()
@@ -558,7 +579,7 @@ class Variable(Tensor):
         return self._grad_fn
 
     def set_history(self, node: Node | None, output_nr: int = 0) -> None:
-        """Let `node` be what computes this tensor's gradient."""
+        """Let `node`, whose output number `output_nr` this tensor is, be the node that computes its gradient."""
         self._grad_fn, self._output_nr = node, output_nr
         self._grad_version = self._storage.version
         if self._retains_grad and node is not None:  # it was written to: what is retained is the new gradient
@@ -591,7 +612,7 @@ def tensor_of(array: Any, storage: Storage | None = None) -> Tensor:
 
 
 def variable_of(array: Any, storage: Storage | None = None) -> Variable:
-    """`tensor_of` that takes part in autograd."""
+    """`tensor_of` for a tensor that takes part in autograd."""
     made = _new(Variable)
     made._hold(array, storage)
     return made
@@ -607,7 +628,7 @@ def _rebuild(kind: type[Tensor], array: Any, requires_grad: bool) -> Tensor:
 def root_of(tensor: Tensor) -> Tensor:
     """The tensor at which the path of a view starts; the tensor itself if it is no view.
 
-    What it was taken of may have become a view of its own past meanwhile (`t_()`): then it starts there.
+    The tensor that a view was taken of may have become a view of its own past since, by `t_()`: the path starts there.
     """
     base = tensor._viewed
     if base is None:

@@ -1,11 +1,11 @@
-"""The ways that lead from bases to their views, step by step, and views whose way does not tell their whole history.
+"""The paths of view ops that lead from bases to views, and views whose path does not tell their whole history.
 
 Note [Views that somebody else made]
     An in-place write to a view changes the history of its base, and that of the view is then derived from the base's by
-    the way that leads from one to the other (Note [Histories of views]). That way knows operators alone. Of a view that
-    a custom Function returned, it would leave out the Function's backward; of one that was taken under `no_grad`, it
-    would bring gradients where none were asked for. So a step of the way says who else has made the view, views of such
-    views have the step in theirs, and where a history would be derived through it, there is an error instead.
+    the path that leads from one to the other (Note [Histories of views]). A path consists of operators alone. For a
+    view that a custom Function returned, it would leave out the Function's backward; for one that was taken under
+    `no_grad`, it would bring gradients where none were asked for. So the step of such a view names its maker, the paths
+    of views of it contain that step, and where a history would be derived through it, there is an error instead.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from . import context
 
 
 class ViewStep(NamedTuple):
-    """One view op on the way from a base to a view: output `index` of `op(<base>, *arguments)`."""
+    """One view op on the path from a base to a view: output `index` of `op(<base>, *arguments)`."""
 
     op: Op
     arguments: tuple[Any, ...]
@@ -48,7 +48,7 @@ UNTRACKED = Maker("", 0, False, None)
 
 
 def maker_of(path: Sequence[ViewStep]) -> Maker | None:
-    """The maker of a view to which `path` leads that is no operator; the last one, if there were several."""
+    """The last maker on a path that is no operator recording its derivative; None if there is none."""
     for step in reversed(path):
         if step.maker is not None:
             return step.maker
@@ -58,7 +58,16 @@ def maker_of(path: Sequence[ViewStep]) -> Maker | None:
 def path_of(
     op: Op, arguments: Sequence[Any], index: int, before: tuple[ViewStep, ...], view: Any, root: Any
 ) -> tuple[ViewStep, ...]:
-    """The way from the array `root` to `view`, output `index` of `op` at the end of the path `before`."""
+    """The path from the array `root` to `view`, which is output `index` of `op` at the end of the path `before`.
+
+    Args:
+        op: The view op.
+        arguments: Its arguments but for the tensor.
+        index: The number of its output.
+        before: The path from the root to its operand.
+        view: The array of the output.
+        root: The array of the root.
+    """
     maker = None if context.GRAD_ENABLED.get() else UNTRACKED
     if not op.is_absolute or root.dtype != view.dtype:
         return (*before, ViewStep(op, tuple(arguments), index, maker))
@@ -75,15 +84,14 @@ def strided_step(address: int, home: Geometry, view: Any) -> ViewStep:
 
 
 def refuse_write(path: Sequence[ViewStep]) -> None:
-    """AutogradError if a write that is recorded, to the view that `path` leads to, would lose its history."""
+    """Refuse (AutogradError) a recorded write to the view that `path` leads to, if that would lose its history."""
     maker = maker_of(path)
     if maker is not None:
         raise AutogradError(f"{_described(maker)} is written to in place{_at(context.user_source())}, {_reason(maker)}")
 
 
 def refuse_reading(maker: Maker, writer: Source | None) -> AutogradError:
-    """The error for asking for the history of a view after its memory was written to, by `writer`, through something
-    else."""
+    """The error for asking for the history of a view after its memory was written to, at `writer`, by another name."""
     written = f", but its base, or another view of that, was written to in place{_at(writer)}"
     return AutogradError(f"{_described(maker)} is used{_at(context.user_source())}{written}, {_reason(maker)}")
 

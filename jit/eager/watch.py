@@ -1,6 +1,6 @@
-"""Watchers of calls while a function is recorded, and looking away from them: all that eager code needs to know.
+"""The hooks that watch calls while a function is recorded, as far as eager code knows them: it pauses and resumes them.
 
-What is looked at, and why, says Note [Seeing calls] in jit.tracing.surroundings.impurity.
+Note [Seeing calls] in jit.tracing.surroundings.impurity says what is watched, and why.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ from typing import Any
 MONITORED = sys.version_info >= (3, 12)
 """Whether Python has `sys.monitoring`; otherwise the hook is that of profilers."""
 LOOKING: list[Any] = []
-"""The hooks that watch calls now, in whatever thread."""
+"""The hooks that watch calls now, on any thread."""
 EYES: dict[int, list[Any]] = {}
-"""The hooks that watch by `sys.monitoring` and do not look away, by threads."""
+"""The hooks that watch by `sys.monitoring` and are not paused, by thread."""
 
 
 def pause() -> Any:
-    """Look away; returns what `resume` wants. For operators, which do nothing of the kind and call a lot.
+    """Stop watching on this thread; returns what `resume` takes. Operators do so, whose many calls are of no interest.
 
-    As long as `LOOKING` is empty there is nothing to pause. What runs code of the user's meanwhile resumes for as long.
+    As long as `LOOKING` is empty there is nothing to pause. Where the user's code runs meanwhile, watching is resumed.
     """
     if MONITORED:
         return EYES.pop(_thread.get_ident(), None)
     hook: Any = sys.getprofile()
     try:
         hook.is_ours  # noqa: B018
-    except AttributeError:  # none, or a profiler of the user's, which goes on, and could not be set again
+    except AttributeError:  # no hook, or a profiler of the user's: that goes on, and could not be set again
         return None
     sys.setprofile(None)
     return hook
 
 
 def resume(hook: Any) -> None:
-    """Look again."""
+    """Watch again on this thread; `hook` is what `pause` returned."""
     if hook is None:
         return
     if MONITORED:
@@ -47,7 +47,7 @@ def resume(hook: Any) -> None:
 
 @contextlib.contextmanager
 def resumed(hook: Any) -> Iterator[None]:
-    """Within this block look again, after a `pause` that returned `hook`: code of the user's runs."""
+    """Within this block, in which the user's code runs, watch again; `hook` is what `pause` returned."""
     resume(hook)
     try:
         yield

@@ -284,7 +284,11 @@ class OnnxBuilder:
     # -- nodes ---------------------------------------------------------------------------------------------------
 
     def write(self, call: OnnxCall) -> tuple[OnnxProxy, ...]:
-        """The node of a call that is in the form of this opset."""
+        """The node of a call that is in the form of this opset.
+
+        Raises:
+            Unsupported: The opset has no such operator, or it does not take these inputs or attributes.
+        """
         known = signature(call.name, self.opset)
         if known is None:
             raise _unknown_operator(call.name, self.opset)

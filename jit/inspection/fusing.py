@@ -1,4 +1,4 @@
-"""Why lines of the user's are one kernel or are not: the fusion pass, asked in terms of lines."""
+"""Answers why two lines of the user's are one kernel or are not: the decisions of the fusion pass, told by lines."""
 
 from __future__ import annotations
 
@@ -11,7 +11,16 @@ Line = int | str
 
 
 def why_not(graph: Graph, line_a: Line, line_b: Line) -> str:
-    """See `TracedFunction.why_not`; `graph` is as it was recorded."""
+    """The answer of `TracedFunction.why_not`, as a sentence.
+
+    Args:
+        graph: The graph, as it was recorded.
+        line_a: A line number, or `"model.py:12"`.
+        line_b: Another one.
+
+    Raises:
+        UsageError: No operator of such a line is in the graph.
+    """
     from jit.tracing.recordings.compiling import before
 
     graph = before(graph, "fuse")
@@ -61,12 +70,12 @@ def _named(group: set[Node]) -> str:
 
 
 def _nodes_of(graph: Graph, line: Line) -> set[Node]:
-    """The nodes that a line of the user's has asked for."""
+    """The nodes whose operators a line of the user's has called."""
     found = {node for node in graph.nodes if node.source is not None and line in (node.source.line, _line(node))}
     if not found:
         lines = sorted({(n.source.file, n.source.line) for n in graph.nodes if n.source is not None})
         known = ", ".join(f"{file}:{number}" for file, number in lines[:20]) or "none"
-        raise UsageError(f"no operator of line {line} is computed; lines with operators are {known}")
+        raise UsageError(f"no operator of line {line} is computed; pass a line with operators: {known}")
     return found
 
 

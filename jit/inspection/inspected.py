@@ -34,7 +34,7 @@ def _save(self: TracedFunction, path: str | os.PathLike[str]) -> None:
         path: The file; it is written whole or not at all.
 
     Raises:
-        UsageError: There is no recording, or one that plain data cannot say: a PythonOp that is not registered
+        UsageError: There is no recording, or one that plain data cannot express: a PythonOp that is not registered
             (`jit.autograd.register`), an argument that is an object of the user's.
         Error: The file cannot be written.
 
@@ -60,7 +60,8 @@ def _kernels(self: TracedFunction) -> list[KernelView]:
     """The compiled kernels of the last call, all stages that have been seen included, in the order of their calls.
 
     Each has `.name`, `.source_lines`, `.llvm_ir`, `.asm`, `.ptx`, and `.bytes`, `.flops` and `.calls`: how much one
-    call moves and computes, and how many calls there are. Matrix products of BLAS and what Python runs are none.
+    call moves and computes, and how many calls there are. Matrix products of BLAS, and what Python runs, are not
+    listed.
 
     Raises:
         UsageError: The function has not been called.

@@ -29,7 +29,7 @@ ROUNDS = 5
 
 @dataclass(frozen=True)
 class ProfileRow:
-    """A line of the table."""
+    """A row of the table."""
 
     name: str
     """A kernel, a product, a node, or a line of the user's."""
@@ -41,7 +41,7 @@ class ProfileRow:
 
 
 class Profile:
-    """Time that a run of a traced function has spent, kernel by kernel. Prints as a table."""
+    """The time that a run of a traced function has spent, kernel by kernel; it prints as a table."""
 
     def __init__(self, name: str, events: Sequence[Timed]) -> None:
         self.name = name
@@ -61,11 +61,11 @@ class Profile:
 
     @property
     def seconds(self) -> float:
-        """All of it."""
+        """The total time, in seconds."""
         return sum(event.seconds for event in self._events)
 
     def chrome_trace(self) -> dict[str, Any]:
-        """The events, one after the other, as chrome://tracing and Perfetto read them."""
+        """The events, one after the other, in the format of chrome://tracing and Perfetto."""
         events, at = [], 0.0
         for event in self._events:
             facts = {"bytes": event.bytes, "flops": event.flops, "lines": list(event.lines), "stage": event.stage}
@@ -77,7 +77,7 @@ class Profile:
         return {"traceEvents": events, "displayTimeUnit": "ns"}
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the Chrome trace, which chrome://tracing and ui.perfetto.dev show; Error if that cannot be done."""
+        """Write the Chrome trace to a file, which chrome://tracing and ui.perfetto.dev show; Error if that fails."""
         write_atomically(path, json.dumps(self.chrome_trace()))
 
     def __str__(self) -> str:
@@ -122,7 +122,7 @@ def _table(title: str, rows: Sequence[ProfileRow], whole: float) -> Any:
 
 
 def _quantity(number: float, unit: str) -> str:
-    """`12.3 us`, `4.1 MB/s`."""
+    """A number with three digits and a prefix, such as `12.3 us` or `4.1 MB/s`."""
     for prefix, size in (("G", 1e9), ("M", 1e6), ("k", 1e3), ("", 1.0), ("m", 1e-3), ("u", 1e-6)):
         if number >= size:
             return f"{number / size:.3g} {prefix}{unit}".strip()
@@ -133,10 +133,10 @@ def _quantity(number: float, unit: str) -> str:
 
 
 def measure(name: str, recordings: Sequence[Recording], owners_of: Callable[[Recording], Sequence[Any]]) -> Profile:
-    """Profile the first of `recordings` whose guards let the call pass; UsageError if there is none.
+    """Profile the first of `recordings` whose guards hold for the call.
 
     Args:
-        name: The function's, for the error.
+        name: The name of the function, for the error.
         recordings: The recordings to try.
         owners_of: A function from a recording to the owners of its captured values, for this call.
 

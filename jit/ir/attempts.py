@@ -69,10 +69,10 @@ def name_in_place(op: Op) -> str:
 
 
 def raises_always(node: Node) -> bool:
-    """Whether a `prim::raises` node that was true while recording is so for all operands of these dtypes and sizes.
+    """Whether a `prim::raises` node that was true while recording is true for all operands of these dtypes and sizes.
 
-    So it is where sizes are known, and elements of the operands have no say in it. What a composite itself refuses, it
-    refuses by sizes, or by a decision on elements that is guarded.
+    It is where all sizes are known and the elements of the operands do not matter. A composite refuses operands by
+    their sizes, or by a decision on elements that is guarded.
     """
     attempt = attempt_of(node)
     if attempt is None or not all(map(_is_fixed, node.inputs)):

@@ -21,9 +21,9 @@ MOST_CARDS = 1500
 FAR, ROOM = 8, 600
 """Arrows that cross more than FAR rows are cut if all arrows together cross more than ROOM."""
 RUN = 25
-"""Nodes without a scope are put together by so many, or more in huge graphs."""
+"""The number of nodes without a scope that share a card; in huge graphs, more of them do."""
 LONGEST = 42
-"""Lines on a card are cut after so many characters; the tooltip has all of them."""
+"""The number of characters after which a line on a card is cut; the tooltip shows the whole line."""
 
 
 @dataclass(slots=True)
@@ -51,7 +51,7 @@ class Link:
     head: str
     label: str
     values: dict[str, None]
-    """The declarations of what flows along it."""
+    """The declarations of the values that flow along it, in order."""
     crosses: bool = False
     """Whether it leads from one stage to a later one."""
 
@@ -192,7 +192,7 @@ def _with_stubs(cards: list[Card], links: list[Link], keys: Iterator[str]) -> tu
 
 
 def _rows(cards: list[Card], links: list[Link]) -> dict[str, int]:
-    """About the row in which the layout will put each card: one below the lowest of those that point at it."""
+    """The row, roughly, in which the layout will put each card: one below the lowest card that points at it."""
     rows = {card.key: 0 for card in cards}
     for link in links:  # in the order of the nodes, so that tails are placed before heads
         rows[link.head] = max(rows[link.head], rows[link.tail] + 1)
@@ -217,7 +217,7 @@ def _grouping(graph: Graph, most: int) -> dict[Node, str]:
 
 
 def _group_of(node: Node, depth: int, run: int) -> str:
-    """The first `depth` names of the scope; without a scope, the function that asked for the node and a number."""
+    """The first `depth` names of the scope; without a scope, the function that asked for the node, and a number."""
     if node.scope:
         return "/".join(node.scope.split("/")[:depth])
     return f"{node.source.function if node.source else 'part'} #{run + 1}"
@@ -269,11 +269,17 @@ COLOURS: dict[str, tuple[str, str]] = {
 """Fill and border of a card, by what it stands for."""
 
 _FAMILY_OF_MODULE = {
-    "contraction": ("linalg", "convolution", "attention", "recurrent", "einsum"),
-    "reduction": ("reductions", "norms", "losses", "pooling", "sorting", "backwards"),
-    "movement": ("views", "joining", "indexing", "scatters", "assignment", "resize"),
-    "creation": ("creation", "randoms"),
-}
+    "contraction": (
+        "linalg", "convolution", "recurrent", "products", "factorizations", "solving", "fft", "spectrograms",
+    ),
+    "reduction": ("reductions", "norms", "losses", "pooling", "backwards", "accumulations", "statistics"),
+    "movement": (
+        "views", "joining", "indexing", "scatters", "assignment", "resize", "gathers", "arranging", "copies", "packing",
+        "patches", "grids",
+    ),
+    "creation": ("creation", "randoms", "windows"),
+}  # fmt: skip
+"""The family of an operator that is not of a telling kind itself, by the module of `jit.ops` that declares it."""
 _BY_MODULE = {module: family for family, modules in _FAMILY_OF_MODULE.items() for module in modules}
 _BY_OP_KIND = {"pointwise": "pointwise", "view": "movement", "random": "creation"}
 _BY_NODE_KIND = {

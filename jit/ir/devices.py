@@ -1,7 +1,7 @@
 """Devices: `jit.device`, where tensors lie, and the one place that says which there are.
 
-Any device that has a name can be spoken of, `jit.device("cuda", 0)`; only the CPU holds tensors. `resolve` turns what
-people write for a device into one that exists, or refuses it; whatever takes a `device=` goes through it.
+Every device that PyTorch knows can be named, `jit.device("cuda", 0)`, but only the CPU holds tensors. `resolve` turns
+what users write for a device into one that exists, or refuses it; every `device=` goes through it.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from .errors import DTypeError, SchemaError, UsageError
 
 KINDS = ("cpu", "cuda", "ipu", "xpu", "mkldnn", "opengl", "opencl", "ideep", "hip", "ve", "fpga", "maia", "xla",
          "lazy", "vulkan", "mps", "meta", "hpu", "mtia", "privateuseone")  # fmt: skip
-"""Names of kinds of devices; all but the first are known by name alone."""
+"""The kinds of devices that can be named; tensors live on the first alone."""
 
 _WRITTEN = re.compile(r"([a-z]+)(?::(0|[1-9][0-9]*))?")
 _MADE: dict[tuple[str, int | None], device] = {}
-"""The devices that somebody has spoken of."""
+"""The devices that have been named, one object for each."""
 
 
 class device:  # noqa: N801 - users call it like a function
@@ -45,10 +45,10 @@ class device:  # noqa: N801 - users call it like a function
     _type: str
 
     def __new__(cls, type: Any, index: int | None = None) -> device:
-        """One object for all that name the same device, so that a recording knows it again."""
+        """The one object for this device, so that a recording knows it again."""
         if isinstance(type, device):
             if index is not None:
-                raise SchemaError("device: what is given as a device takes no index; write device('cuda', 0)")
+                raise SchemaError("device: a device takes no index; pass the index with text, device('cuda', 0)")
             return type
         key = _parsed(type, index)
         made = _MADE.get(key)
@@ -87,17 +87,17 @@ class device:  # noqa: N801 - users call it like a function
 
 def _parsed(text: Any, index: Any) -> tuple[str, int | None]:
     if isinstance(text, int) and not isinstance(text, bool) and index is None:
-        raise UsageError(f"there is no device {text} here, because a number means an accelerator; write 'cpu'")
+        raise UsageError(f"there is no device {text} here, because a number means a GPU; use 'cpu'")
     if not isinstance(text, str) or not (index is None or type(index) is int):
         wrong = text if not isinstance(text, str) else index
-        raise SchemaError(f"a device is written as text and perhaps a number, 'cuda', 0, not as {wrong!r}")
+        raise SchemaError(f"a device should be text and perhaps a number, such as 'cuda' and 0, got {wrong!r}")
     found = _WRITTEN.fullmatch(text)
     if found is None or found[1] not in KINDS:
-        raise UsageError(f"no device is called {text!r}; they are written 'cpu', or 'cuda:0' with a number")
+        raise UsageError(f"no device is called {text!r}; use 'cpu', or 'cuda:0' with a number")
     if found[2] is not None and index is not None:
-        raise UsageError(f"the number of the device is given twice, by {text!r} and by index={index}; leave one out")
+        raise UsageError(f"the index of the device is given twice, by {text!r} and by index={index}; leave one out")
     if index is not None and index < 0:
-        raise UsageError(f"the number of a device is not negative, as {index} is; leave it out or begin with 0")
+        raise UsageError(f"the index of a device must not be negative, got {index}; leave it out, or count from 0")
     return found[1], int(found[2]) if found[2] is not None else index
 
 
@@ -110,7 +110,7 @@ def resolve(value: Any) -> device:
 
     Raises:
         UsageError: There is no such device here.
-        SchemaError: That is nothing that stands for a device.
+        SchemaError: `value` does not stand for a device.
     """
     if value is None or value is CPU:
         return CPU
@@ -131,7 +131,7 @@ def name_of(value: Any) -> str:
 
 
 def is_device(value: Any) -> bool:
-    """Whether somebody means a device by this, in a call such as `t.to(value)`, which takes dtypes as well."""
+    """Whether `value` means a device in a call such as `t.to(value)`, which takes dtypes as well."""
     if not isinstance(value, str):
         return isinstance(value, device) or (isinstance(value, int) and not isinstance(value, bool))
     try:
@@ -142,11 +142,11 @@ def is_device(value: Any) -> bool:
 
 
 def accelerator(value: Any = None) -> device:
-    """The GPU that somebody means by `t.cuda(value)`; it is for `resolve` to say that there is none."""
+    """The GPU that is meant by `t.cuda(value)`; `resolve` says that there is none."""
     if value is None or (isinstance(value, int) and not isinstance(value, bool)):
         return device("cuda", value)
     if device(value).type != "cuda":
-        raise UsageError(f"cuda() takes a GPU, such as 'cuda:0', and not {value!r}; use to({value!r})")
+        raise UsageError(f"cuda() expects a GPU, such as 'cuda:0', got {value!r}; use to({value!r})")
     return device(value)
 
 
@@ -156,5 +156,5 @@ def get_default_device() -> device:
 
 
 def set_default_device(device: Any) -> None:
-    """Say where tensors are made unless they are told otherwise; there is the CPU alone, so all else is refused."""
+    """Set the device on which tensors are made unless another is asked for; only the CPU is accepted."""
     resolve(device)

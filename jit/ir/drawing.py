@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import networkx
 
 QUICK, _QUICKER = 300, "nslimit=1, nslimit1=1, mclimit=0.3"
-"""Beyond so many cards Graphviz is told to improve the layout for seconds rather than for minutes."""
+"""The number of cards beyond which Graphviz gets these limits, with which it takes seconds rather than minutes."""
 STAGES = ("forward", "backward", "double backward")
 
 
@@ -40,7 +40,7 @@ def to_networkx(graph: Graph) -> networkx.MultiDiGraph:
     """`graph` as a MultiDiGraph with a node per input, node and return, and an edge per use of a value.
 
     Nodes have the attributes kind, type (of each output), stage, scope, source and text; edges have value, type and
-    index (which input of the user it is). Nodes are called after their first output, `%x`, or by their place in the
+    index (which input of the user it is). Nodes are named after their first output, `%x`, or their place in the
     graph where they have none.
 
     >>> from jit.ir import parse
@@ -230,7 +230,7 @@ def save(graph: Graph, path: str | PathLike[str]) -> None:
 
 
 def _save_text(graph: Graph, target: Path) -> None:
-    """The constants first, so that there is never a text without them."""
+    """Write the text of a graph, after its large constants, so that the text never lacks them."""
     constants = large_constants(graph)
     if constants:
         buffer = io.BytesIO()

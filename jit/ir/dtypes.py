@@ -120,7 +120,7 @@ def as_dtype(value: Any) -> DType:
     try:
         return python[value] if value in python else from_numpy(value)
     except (TypeError, ValueError) as error:
-        raise DTypeError(f"{value!r} is no dtype; give jit.float32 or its like, or its name") from error
+        raise DTypeError(f"{value!r} is not a dtype; pass one such as jit.float32, or its name") from error
 
 
 def promote(a: DType, b: DType) -> DType:

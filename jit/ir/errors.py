@@ -16,7 +16,7 @@ class _ErrorListeners:
     made: Callable[[Any], None] | None = None
     """Called with every error that is made."""
     read: Callable[[Any], None] | None = None
-    """Called with every error whose text code outside of this package asks for."""
+    """Called with every error whose text is read by code outside of this package."""
 
 
 LISTENERS = _ErrorListeners()
@@ -27,7 +27,7 @@ class Error(RuntimeError):
     """Base of every exception of this package; its text is one sentence, the user's line, and the way out."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        """An error that somebody may want to know of."""
+        """A new error; the listener, if there is one, is told of it."""
         error = super().__new__(cls, *args, **kwargs)
         if LISTENERS.made is not None:
             LISTENERS.made(error)
@@ -112,7 +112,7 @@ class TraceError(Error):
 
 
 class EscapedTracerError(TraceError):
-    """The elements of a traced tensor are taken out of its trace, where what is computed from them would be frozen."""
+    """The elements of a traced tensor were read outside of its trace, which would bake in what they lead to."""
 
 
 class CompileError(Error):
@@ -124,28 +124,28 @@ class ExportError(Error):
 
 
 class VerificationError(Error, AssertionError):
-    """Two engines that should agree do not."""
+    """Two engines that should agree, but do not."""
 
 
 class UsageError(Error, ValueError):
-    """A call of the public interface that makes no sense."""
+    """A call of the public interface with arguments that make no sense."""
 
 
 class KindError(UsageError, TypeError):
-    """An argument of another kind than the call takes."""
+    """An argument of a kind that the call does not take."""
 
 
 class NamingError(UsageError, KeyError):
-    """A name that nothing can have, or that something else has, or that nothing has."""
+    """A name that is not allowed, is taken already, or is not known."""
 
 
 class ExpectationError(UsageError, AssertionError):
-    """Something that a layer takes for granted and that is not so."""
+    """A condition of a layer that does not hold."""
 
 
 class UnwrittenError(UsageError, NotImplementedError):
-    """Something that makes sense and does not exist: a feature, or a method that a subclass was to define."""
+    """A feature that does not exist, or a method that a subclass should define."""
 
 
 class MemberError(UsageError, AttributeError):
-    """A part of a module that is asked for and not there."""
+    """A part of a module that does not exist."""

@@ -13,7 +13,7 @@ def write_atomically(path: str | os.PathLike[str], data: str | bytes) -> None:
     """Write `data` beside `path` and rename it into place; folders on the way are made.
 
     Raises:
-        Error: The file cannot be written; the message names it and the reason. What was there before is still there.
+        Error: The file cannot be written; the message names it and the reason. The old file is still there.
     """
     target = Path(path)
     content = data.encode() if isinstance(data, str) else data
@@ -32,11 +32,11 @@ def write_atomically(path: str | os.PathLike[str], data: str | bytes) -> None:
         reason = error.strerror or str(error)
         raise Error(f"cannot write {target}: {reason}; choose a folder that you may write to") from error
     except ValueError as error:  # a NUL, or half a character
-        raise Error(f"cannot write {str(target)!r}: it is no path ({error})") from error
+        raise Error(f"cannot write {str(target)!r}: it is not a path ({error})") from error
 
 
 def _umask() -> int:
-    """The permissions that new files do not get; temporary files come with fewer."""
+    """The permissions that new files do not get; files of `mkstemp` have fewer."""
     current = os.umask(0)
     os.umask(current)
     return current

@@ -11,7 +11,7 @@ from .errors import DTypeError, UsageError
 
 
 def fitted(value: Any, dtype: Any) -> Any:
-    """A Python number as an element of this numpy dtype; UsageError if its integers do not reach that far.
+    """A Python number as an element of this numpy dtype; UsageError if it is beyond the range of an integer dtype.
 
     Fractions are cut off. A negative number counts down from the end of unsigned integers, as in C. Numbers in arrays
     are not looked at.

@@ -39,15 +39,15 @@ class Geometry(NamedTuple):
 
     @staticmethod
     def contiguous(sizes: tuple[int, ...]) -> Geometry:
-        """A fresh row-major array."""
+        """The geometry of a row-major array of these sizes."""
         return Geometry(sizes, contiguous_strides(sizes))
 
     def permute(self, dims: tuple[int, ...]) -> Geometry:
-        """Dims in another order."""
+        """The geometry with its dims in another order."""
         return Geometry(tuple(self.sizes[d] for d in dims), tuple(self.strides[d] for d in dims), self.offset)
 
     def drop(self, dims: tuple[int, ...]) -> Geometry:
-        """Without `dims`."""
+        """The geometry without `dims`."""
         keep = [d for d in range(self.ndim) if d not in dims]
         return self.permute(tuple(keep))
 
@@ -59,13 +59,13 @@ class Geometry(NamedTuple):
         return Geometry(sizes, (*self.strides[:dim], stride, *self.strides[dim:]), self.offset)
 
     def window(self, dim: int, start: int, length: int, step: int = 1) -> Geometry:
-        """`length` entries of `dim`, from `start`, `step` apart."""
+        """The geometry of `length` entries of `dim`, from `start` on, `step` apart."""
         sizes = (*self.sizes[:dim], length, *self.sizes[dim + 1 :])
         strides = (*self.strides[:dim], self.strides[dim] * step, *self.strides[dim + 1 :])
         return Geometry(sizes, strides, self.offset + start * self.strides[dim])
 
     def expand(self, sizes: tuple[int, ...]) -> Geometry:
-        """Broadcast to `sizes`, -1 keeping a size; new leading dims and grown dims get stride 0."""
+        """The geometry broadcast to `sizes`, where -1 keeps a size; new leading dims and grown dims get stride 0."""
         lead = len(sizes) - self.ndim
         if lead < 0:
             raise ShapeError(f"expand: {list(sizes)} has fewer dims than the tensor's {list(self.sizes)}")
@@ -81,7 +81,7 @@ class Geometry(NamedTuple):
         return Geometry(tuple(out_sizes), tuple(out_strides), self.offset)
 
     def reshape(self, sizes: tuple[int, ...]) -> Geometry | None:
-        """The same elements as `sizes` (no -1), or None if that needs a copy."""
+        """The geometry of the same elements in `sizes` (without -1), or None if that needs a copy."""
         if self.is_contiguous:
             return Geometry(sizes, contiguous_strides(sizes), self.offset)
         strides = _reshaped_strides(self, sizes)
@@ -89,7 +89,7 @@ class Geometry(NamedTuple):
 
     @property
     def overlaps(self) -> bool:
-        """True if two indices can mean the same element, so that writing through this view is ambiguous."""
+        """True if two indices can mean the same element, so that a write through this view is ambiguous."""
         if 0 in self.sizes:
             return False
         dims = sorted((abs(s), n) for n, s in zip(self.sizes, self.strides, strict=True) if n > 1)
@@ -101,7 +101,7 @@ class Geometry(NamedTuple):
         return False
 
     def extent(self) -> tuple[int, int]:
-        """The lowest and highest element touched (numel > 0)."""
+        """(the lowest, the highest) element of the storage that is touched; there must be one."""
         low = high = self.offset
         for size, stride in zip(self.sizes, self.strides, strict=True):
             reach = (size - 1) * stride
@@ -110,7 +110,7 @@ class Geometry(NamedTuple):
 
 
 def _reshaped_strides(old: Geometry, sizes: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Walk both shapes from the right; each run of old dims that lies evenly spaced may be split anew."""
+    """The strides for `sizes`, or None: both shapes are walked from the right, dividing evenly spaced runs anew."""
     strides = [0] * len(sizes)
     target = len(sizes) - 1
     chunk_stride = old.strides[-1] if old.sizes else 1
@@ -133,7 +133,7 @@ def _reshaped_strides(old: Geometry, sizes: tuple[int, ...]) -> tuple[int, ...] 
 
 
 def wrap_dim(dim: int, ndim: int) -> int:
-    """A non-negative dim: -1 is the last. A 0-d tensor takes 0 and -1."""
+    """The dim counted from the front: -1 is the last. A 0-d tensor takes 0 and -1."""
     bound = max(ndim, 1)
     if not -bound <= dim < bound:
         raise DimError(f"dimension out of range: got {dim}, expected {-bound} to {bound - 1} for {ndim} dims")
@@ -141,7 +141,7 @@ def wrap_dim(dim: int, ndim: int) -> int:
 
 
 def wrap_dims(dims: int | tuple[int, ...] | None, ndim: int) -> tuple[int, ...]:
-    """Non-negative dims; None or () mean all. A repeated dim is an error."""
+    """The dims counted from the front; None or () mean all. ShapeError if a dim is named twice."""
     if dims is None or dims == ():
         return tuple(range(ndim))
     wrapped = tuple(wrap_dim(d, ndim) for d in ((dims,) if isinstance(dims, int) else dims))

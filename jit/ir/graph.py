@@ -13,7 +13,7 @@ Note [Operands and templates]
     nests of tuples in which `Ref(i)` stands for `node.inputs[i]` and everything else is a constant. So
     `aten::add[alpha=2](%x, 1)` has inputs (%x,), args (Ref(0), 1) and attributes {"alpha": 2}, and a traced size
     needs no second mechanism: `aten::view[size=[%n, 4]](%x)` has inputs (%x, %n) and size (Ref(1), 4).
-    Whoever rewires a graph touches `inputs` alone; templates change only as a whole, by `Node.rewrite`.
+    A graph is rewired through `inputs` alone; templates change only as a whole, by `Node.rewrite`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Use(NamedTuple):
 
 
 class Value:
-    """A result of a node: a tensor, a scalar, a Handle. Identity matters; names only help people."""
+    """A result of a node: a tensor, a scalar, a Handle or the state of a generator. Names are for people alone."""
 
     __slots__ = ("__weakref__", "name", "node", "offset", "type", "uses")
 
@@ -68,7 +68,7 @@ class Value:
         """Unique in the graph, printed after the percent sign."""
         self.type = type
         self.uses: dict[Use, None] = {}
-        """Every appearance as an input, in the order of their making."""
+        """Every appearance as an input, in the order in which they were made."""
 
     @property
     def stage(self) -> int:
@@ -93,7 +93,7 @@ class Value:
 
 
 class Inputs(MutableSequence[Value]):
-    """The inputs of a node. Assigning to an element is the one place where uses change."""
+    """The inputs of a node. Uses change by assigning to an element of this list, and nowhere else."""
 
     __slots__ = ("_node", "_values")
 
@@ -119,11 +119,11 @@ class Inputs(MutableSequence[Value]):
         value.uses[use] = None
 
     def __delitem__(self, index: Any) -> None:
-        raise GraphError("inputs are part of a node's templates: make a new node instead of removing one")
+        raise GraphError("inputs are part of a node's templates; make a new node instead of removing an input")
 
     def insert(self, index: int, value: Value) -> None:
         """Refused: a template would not know about the new input."""
-        raise GraphError("inputs are part of a node's templates: make a new node instead of adding one")
+        raise GraphError("inputs are part of a node's templates; make a new node instead of adding an input")
 
     def release(self) -> None:
         """Forget all inputs and their uses: the node is going away."""
@@ -154,7 +154,7 @@ def leaves(template: Any) -> Iterator[Any]:
 
 
 def _templates(args: Sequence[Any], attributes: Mapping[str, Any]) -> tuple[Any, dict[str, Any], list[Value]]:
-    """Operands with Refs for the Values in them, and the Values."""
+    """(args, attributes, Values): the operands with Refs in place of the Values in them, and these Values."""
     values: list[Value] = []
 
     def place(leaf: Any) -> Any:
@@ -171,7 +171,7 @@ _REFS = tuple(map(Ref, range(64)))
 
 
 def _ref(index: int) -> Ref:
-    """A Ref; of the common ones there is one each."""
+    """The Ref number `index`; the first ones are shared objects."""
     return _REFS[index] if index < len(_REFS) else Ref(index)
 
 
@@ -187,7 +187,7 @@ class Node:
         self, graph: Graph | None, kind: str, args: Sequence[Any], attributes: Mapping[str, Any],
         inputs: Sequence[Value] | None = None,
     ) -> None:  # fmt: skip
-        """Make a node. With `inputs`, the operands are templates that name them; else they hold Values."""
+        """Make a node. With `inputs`, the operands are templates over them; without, they hold Values themselves."""
         self.graph = graph
         """The graph that it stands in; None before insertion and after `erase`."""
         self.kind = kind
@@ -224,14 +224,14 @@ class Node:
         return self.resolve(self.args)
 
     def attribute(self, name: str, default: Any = None) -> Any:
-        """A keyword argument, with Values in it where it is not constant."""
+        """A keyword argument, in which Values stand for what is not constant."""
         return self.resolve(self.attributes[name]) if name in self.attributes else default
 
     @property
     def output(self) -> Value:
         """The only output; GraphError if there are several."""
         if len(self.outputs) != 1:
-            raise GraphError(f"{self.kind} has {len(self.outputs)} outputs, so there is no single one")
+            raise GraphError(f"{self.kind} has {len(self.outputs)} outputs, not one; use `outputs`")
         return self.outputs[0]
 
     @property
@@ -262,7 +262,7 @@ class Node:
         return value
 
     def replace_with(self, values: Sequence[Value]) -> None:
-        """Let `values` take over this node's outputs, one for one, and erase the node."""
+        """Replace this node's outputs by `values`, one for one, and erase the node."""
         for old, new in zip(self.outputs, values, strict=True):
             old.replace_all_uses_with(new)
         self.erase()
@@ -361,7 +361,7 @@ class Graph:
 
     @property
     def nodes(self) -> Iterator[Node]:
-        """The nodes in order, without params and returns. The node in hand may be erased or moved."""
+        """The nodes in order, without params and returns. The current node may be erased or moved meanwhile."""
         node = self._first
         while node is not None:
             following = node._next

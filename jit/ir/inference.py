@@ -52,7 +52,7 @@ def _broadcast(node: Node) -> TensorType:
 
 
 class _UnknownNumber(Exception):
-    """A traced number, whose value a type rule would have to know."""
+    """A type rule would have to know the value of a traced number."""
 
 
 def _arguments(node: Node, op: Op) -> list[Any]:

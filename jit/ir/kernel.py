@@ -9,8 +9,8 @@
     def _(t, self):
         return t.reduce("max", self)
 
-Pointwise operators and views need none: their `compute` line, or geometry, is the kernel. All that is a function here
-names the arguments that it wants, as derivatives do; tensors are their types, in `terms` they are terms.
+Pointwise operators and views need none: their body, or geometry, is the kernel. A fact that is a function names the
+arguments that it wants, as derivatives do; for tensors it gets their types, and `terms` gets terms.
 
 Note [Terms]
     An operator that goes along rows - a sum, a softmax, a norm - is written as the terms that it consists of, in the
@@ -19,15 +19,15 @@ Note [Terms]
 
     t.dtype, t.count            the dtype of the first result; how many elements are reduced to one
     t.wide(x)                   x in the dtype that the result is computed in: float32 for 16-bit floats
-    t.widened(x)                x in the dtype that x itself is computed with
-    t.alike(x, w, ...)          all of them so, None for None; refused if they are of several dtypes
+    t.widened(x)                x in the dtype that numbers of its own dtype are computed in
+    t.alike(x, w, ...)          all of them widened, None for None; refused if they are of several dtypes
     t.cast(x, dtype)            x in another dtype
-    t.apply(f, x, y, cost=3)    f(m, x, y) at every point; what it costs, unless that is one or two instructions
+    t.apply(f, x, y, cost=3)    f(m, x, y) at every point; `cost` is needed beyond one or two instructions
     t.over(x, n)                x / n for a number n, which may be 0
     t.reduce("max", x)          x combined along the row: "sum", "prod", "max", "min"
     t.extreme("argmax", x)      (the extremum, its position in the row); or "argmin"
-    t.running("sum", x)         what x has come to at each place of the row; or "prod", "max", "min", "logaddexp"
-    t.row, t.position()         whether the row has more elements than one; if so, the place in it
+    t.running("sum", x)         the sum so far at each place of the row; or "prod", "max", "min", "logaddexp"
+    t.row, t.position()         whether the row has more than one element; the place in it
 
     What is returned, one term or several, None for what is not wanted, is cast to the dtypes of the results by the
     caller.
@@ -58,7 +58,7 @@ STEPS = (
 )  # fmt: skip
 """The steps of a plan that are more than a nest of loops made from terms; the runtime has their code."""
 GROUP = "group"
-"""A mark in `along`: the part of dim 1 that tells groups of channels."""
+"""A mark in `along`: the part of dim 1 that counts groups of channels."""
 
 
 @dataclass(frozen=True)
@@ -70,11 +70,11 @@ class Kernel:
     cost: int = 1
     """About how many instructions a pointwise operator takes at a point; sixteen lanes count as one."""
     reduces: Callable[..., Any] | None = None
-    """The dims of the first operand that a row runs along; those that the argument `dim` says unless given."""
+    """The dims of the first operand that a row runs along; unless given, those that the argument `dim` names."""
     along: Mapping[str, tuple[int | str, ...]] = field(default_factory=dict)
-    """Along which dims of the first operand the dims of others run, by name, where they do not broadcast."""
+    """The dims of the first operand along which the dims of another argument run, by its name; others broadcast."""
     further_along: tuple[int | str, ...] | None = None
-    """The same of the second and later results of a norm; of its sizes, 1 where a row runs, unless given."""
+    """The same for the second and later results of a norm; unless given, these have size 1 in the dims of a row."""
     groups: Callable[..., int] | None = None
     """The number of groups of channels in dim 1, if a row runs along the channels of one."""
     separable: bool = False
@@ -82,11 +82,11 @@ class Kernel:
     terms: Callable[..., Any] | None = None
     """See Note [Terms]; attached as `@op.terms`."""
     step: str = ""
-    """The one of STEPS that plans have for it."""
+    """The one of STEPS by which plans compute it."""
     fills: Callable[..., Any] | None = None
-    """The number that every element of the result is."""
+    """The number that fills the result, by arguments."""
     product: str = ""
-    """"matrices" if it adds up many products for each element that it reads, "vectors" if it adds up one."""
+    """"matrices" if each element that it reads takes part in many products, "vectors" if in one."""
     flops: Callable[..., int] | None = None
     """The work of a call, where it is not one operation an element: a function of the first result's type, `out`,
     and of arguments."""

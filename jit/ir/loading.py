@@ -1,4 +1,4 @@
-"""When this process began to read the package: sources that changed since are not those that it runs."""
+"""The time at which this process began to read the package: it does not run sources that changed since."""
 
 from __future__ import annotations
 

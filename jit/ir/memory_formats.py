@@ -2,8 +2,8 @@
 
 Note [Results are row-major]
     A result lies in row-major order, whatever the layouts of the operands, unless `memory_format=` asks for another.
-    PyTorch lets pointwise results follow their operands, and copies keep the layout by default; here a layout is a
-    choice of the one who wants it: `x.to(memory_format=jit.channels_last)`. Type rules, kernels and plans can
+    PyTorch lets pointwise results follow their operands, and copies keep the layout by default; here a layout has to
+    be asked for: `x.to(memory_format=jit.channels_last)`. Type rules, kernels and plans can
     therefore tell a result's strides from its sizes, except for the few operators that take a memory format.
 """
 
@@ -39,10 +39,10 @@ _RANKS = {"channels_last": 4, "channels_last_3d": 5}
 
 
 def as_memory_format(value: Any) -> str:
-    """The name of a memory format, given as one of ours, by name, or as PyTorch's object; UsageError for others."""
+    """The name of a memory format, given by name, or as an object of this package or of PyTorch; else UsageError."""
     name = str(value).rpartition(".")[2]
     if name not in _FORMATS:
-        raise UsageError(f"{value!r} is no memory format; there are {', '.join(_FORMATS)}")
+        raise UsageError(f"{value!r} is not a memory format; use one of {', '.join(_FORMATS)}")
     return name
 
 
@@ -50,7 +50,7 @@ def order_of(format: str | None, sizes: Sequence[int], strides: Sequence[int]) -
     """The dims, outermost in memory first, of a dense copy in `format` of a tensor of these sizes and strides."""
     if format in _RANKS:
         if len(sizes) != _RANKS[format]:
-            raise ShapeError(f"memory format {format} takes {_RANKS[format]} dims, not the sizes {list(sizes)}")
+            raise ShapeError(f"memory format {format} needs {_RANKS[format]} dims, got the sizes {list(sizes)}")
         return (0, *range(2, len(sizes)), 1)
     if format == "preserve_format":
         return _order_in_memory(sizes, strides)
@@ -58,7 +58,7 @@ def order_of(format: str | None, sizes: Sequence[int], strides: Sequence[int]) -
 
 
 def _order_in_memory(sizes: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
-    """Dims sorted by stride, outermost first; broadcast dims, which lie nowhere, keep their place."""
+    """The dims sorted by stride, outermost first; broadcast dims, which take no memory, keep their place."""
     order = list(range(len(sizes)))[::-1]
     for start in range(1, len(order)):
         here = start
@@ -90,13 +90,13 @@ def dense_strides(format: str | None, sizes: tuple[int, ...], strides: Sequence[
 
 
 def laid_out(m: Any, array: Any, format: str | None, dtype: Any) -> Any:
-    """A copy of an array in `format`, of a numpy dtype."""
+    """A copy of an array in `format`, with a numpy dtype."""
     order = order_of(format, array.shape, array.strides)
     return _turned_back(m, m.transpose(array, order).astype(dtype, order="C"), order)
 
 
 def laid_out_type(like: TensorType, format: str | None, dtype: Any, device: str) -> TensorType:
-    """The type of a dense copy in `format` of a tensor of type `like`, or of what is made like it."""
+    """The type of a dense copy, in `format`, of a tensor of type `like`, with another dtype and device."""
     sizes = like.sizes
     if sizes is None or format in (None, "contiguous_format"):
         return TensorType(dtype, like.shape, None, device)
@@ -105,7 +105,7 @@ def laid_out_type(like: TensorType, format: str | None, dtype: Any, device: str)
 
 
 def filled_like(m: Any, array: Any, format: str | None, value: Any, dtype: Any) -> Any:
-    """An array of one value, in `format`, with the sizes of another one."""
+    """An array that holds one value, in `format`, with the sizes of another array."""
     order = order_of(format, array.shape, array.strides)
     return _turned_back(m, m.full([array.shape[d] for d in order], value, dtype), order)
 
@@ -137,8 +137,10 @@ def suggested_format(sizes: Sequence[int], strides: Sequence[int]) -> str:
 
 
 def _has_channels_last(sizes: Sequence[int], strides: Sequence[int]) -> bool:
-    """Strides grow from the channels outwards. Where all is of size 1 but the channels, both orders are the same, and
-    the tensor counts as row-major."""
+    """Whether strides grow from the channels outwards.
+
+    Where all sizes but that of the channels are 1, both orders are the same, and the tensor counts as row-major.
+    """
     least = 0
     for dim in (1, *range(len(sizes) - 1, 1, -1), 0):
         if sizes[dim] == 0 or strides[dim] == 0 or strides[dim] < least or (dim == 0 and least == strides[1]):

@@ -43,13 +43,13 @@ KINDS = ("pointwise", "array", "view", "random", "composite")
 
 @dataclass(frozen=True)
 class Absent:
-    """A facet that an op does not have, and why."""
+    """The reason why an op lacks a facet."""
 
     reason: str
 
 
 def absent(reason: str) -> Absent:
-    """Say why a facet does not apply: `onnx=absent("ONNX has no strided views")`."""
+    """A facet that does not apply, with the reason: `onnx=absent("ONNX has no strided views")`."""
     return Absent(reason)
 
 
@@ -75,30 +75,30 @@ class Refusal:
     test: Callable[[DType], bool]
     way_out: str
     each: bool = False
-    """Whether every operand is looked at before promotion (`float - bool` is refused too), not what it computes in."""
+    """Whether it tests every operand before promotion, so that `float - bool` is refused too, or the promoted dtype."""
 
     def __call__(self, op: Op) -> Op:
         op.refusals += (self,)
         return op
 
     def check(self, op: Op, computed: DType, operands: Sequence[Operand]) -> None:
-        """Raise DTypeError if the op is asked to compute in what it does not take."""
+        """Raise DTypeError if the op does not take the dtype that it is asked to compute in."""
         for dtype in (dtypes.result_type([o]) for o in operands) if self.each else (computed,):
             if self.test(dtype):
                 raise DTypeError(f"{op.schema.name} does not take {dtype.name} tensors: {self.way_out}")
 
 
 class Op:
-    """One operator with all its facets; made by the decorators below, found by `find` and `overloads`."""
+    """One operator with all its facets; made by the decorators below, found by `find` and in `OVERLOADS`."""
 
     def __init__(self, kind: str, schema: Schema, body: Callable[..., Any], module: str) -> None:
         self.kind = kind
-        """One of KINDS; a composite has no kernel of its own."""
+        """One of KINDS; a composite is computed by its parts."""
         self.schema = schema
         self.name = schema.qualified
         """`aten::max.dim`."""
         self.body = body
-        """Kernel, geometry function or composite body, by kind."""
+        """The declared function: a scalar or array body, a geometry, or an expression in other operators, by kind."""
         self.module = module
         """The family: the module that declares it."""
         self.promote: str | tuple[str, ...] | None = None
@@ -106,21 +106,21 @@ class Op:
         self.computes_in: str | None = None
         """The argument in whose dtype the op computes whatever the others are, as `masked_fill` does."""
         self.refusals: tuple[Refusal, ...] = ()
-        """The dtypes that the promoted operands must not have."""
+        """The refusals of dtypes that the promoted operands must not have."""
         self.result: DType | Callable[[DType], DType] | None = None
         """The dtype of a pointwise result or of a view, or the rule for it, where it is not what the op computes in
-        (comparisons: bool; the size of a complex number: real)."""
+        (comparisons: bool; the absolute value of a complex number: real)."""
         self.numpy_body: Callable[..., Any] | None = None
         """A separate body for numpy alone, where the shared formula would be slow or would warn."""
         self.keeps_numbers = False
-        """Whether numbers are elements of its result, so that those that its dtype cannot hold are refused."""
+        """Whether numbers become elements of its result, so that numbers which its dtype cannot hold are refused."""
         self.tells_numbers = False
-        """Whether that body gets numbers as numpy scalars, apart from 0-d tensors."""
+        """Whether the body for numpy gets numbers as numpy scalars, which tells them from 0-d tensors."""
         self.type_rule: Callable[..., Any] | None = None
         self.derivatives: dict[str, Derivative] = {}
         """The derivatives declared as a dict, by argument."""
         self.backward: Derivative | None = None
-        """One function for all arguments, with a `needs` mask."""
+        """The derivative declared as one function for all arguments, with a `needs` mask."""
         self.symbolic: str | Callable[..., Any] | None = None
         self.scatter: Callable[..., Any] | None = None
         """Views: `scatter(F, base, source, ...)` is `base` with the viewed part replaced by `source`."""
@@ -128,16 +128,16 @@ class Op:
         self.missing: dict[str, str] = {}
         """Facet name, or "grad.<argument>" -> reason why it is absent."""
         self.differentiable: tuple[int, ...] = (0,)
-        """The numbers of the outputs that carry gradients."""
+        """The positions of the outputs that carry gradients."""
         self.holomorphic = True
         """Whether the derivative of a complex result is written as for real numbers, g * f'(x), and conjugated by the
         caller; False where the formula itself follows the convention for complex numbers (`abs`, `angle`, `real`)."""
         self.kernel = POINTWISE if kind == "pointwise" else Kernel()
         """The facts that loops, plans and profiles need."""
         self.measures: bool | Callable[..., bool] = False
-        """Whether the sizes of its results depend on elements; or a function that says so of arguments."""
+        """Whether the sizes of its results depend on elements; or a function of arguments that says so."""
         self.pieces: Callable[..., bool] | None = None
-        """Views: whether the size of the dim `dim` says how many results there are, by arguments."""
+        """Views: whether the number of results follows from the size of the dim `dim`, by arguments."""
         self.into: Callable[..., Any] | None = None
         """`into(numpy, out, <arguments>)` writes the result into an array; it returns None where it cannot."""
         self.lays_out = False
@@ -146,9 +146,9 @@ class Op:
         self.is_absolute = False
         """Views: whether the offset counts from the start of the memory, not from the first element of the base."""
         self.shows_all = False
-        """Views: whether they start where their base does and show all of its elements."""
+        """Views: whether the view starts where its base does and shows all of its elements."""
         self.namespaces: tuple[str, ...] = ("jit", "Tensor")
-        """The places where users find it: "jit", "Tensor", "nn.functional", "linalg", "special"."""
+        """The places where users find it: "jit", "Tensor", "nn.functional", "linalg", "special", "fft"."""
         self.aliases: tuple[str, ...] = ()
         self.spreads = False
         """Whether users may give the members of its list of tensors one by one: `broadcast_tensors(x, y)`."""
@@ -202,17 +202,17 @@ class Op:
             raise SchemaError(f"facets of {self.name} belong beside it, in {self.module.replace('.', '/')}.py")
 
     def set_kernel(self, kernel: Kernel) -> None:
-        """Declare what it is to kernels; SchemaError if a function of it asks for what is no argument."""
+        """Set the facts for kernels; SchemaError if a function among them asks for what is not an argument."""
         for name in ("form", "reduces", "groups", "terms", "fills", "flops", "placed"):
             function = getattr(kernel, name)
             if callable(function):
                 _positions(self, function, int(name in ("terms", "flops")))
         if not set(kernel.along) <= set(self.schema.argument_names):
-            raise SchemaError(f"{self.name}: its kernel speaks of {sorted(kernel.along)}, which are not all arguments")
+            raise SchemaError(f"{self.name}: its kernel names {sorted(kernel.along)}, which are not all arguments")
         self.kernel = kernel if kernel.form or self.kind != "pointwise" else replace(kernel, form="point")
 
     def ask(self, function: Callable[..., Any], values: Sequence[Any], *first: Any) -> Any:
-        """`function(*first, ...)` of those of the schema-ordered `values` that it names."""
+        """The result of `function(*first, ...)` on those of the schema-ordered `values` that its parameters name."""
         return function(*first, *(values[i] for i in _positions(self, function, len(first))))
 
     def _derivative(self, function: Callable[..., Any]) -> Derivative:
@@ -335,7 +335,7 @@ class Op:
     def compute_dtype(self, values: Sequence[Any]) -> DType:
         """The dtype to which promoted arguments are cast; operands have `.dtype` and `.ndim`, or are numbers.
 
-        DTypeError if that, or one of them, is refused.
+        DTypeError if this dtype, or that of an operand, is refused.
         """
         operands = [_operand(v) for v in _flat(values[i] for i in self.promoted) if v is not None]
         if self.computes_in is None:
@@ -444,7 +444,7 @@ def _declare(kind: str, text: str, facets: Mapping[str, Any]) -> Callable[[Calla
 
 
 _ATTRIBUTES = {"onnx": "symbolic", "samples": "sampler", "type": "type_rule", "numpy": "numpy_body"}
-"""Facets whose decorator bears their name, by the attribute that holds them."""
+"""The attribute that holds a facet, where it has another name than the facet, whose name is its decorator's."""
 
 
 def _set_facet(op: Op, name: str, facet: Any) -> None:
@@ -453,7 +453,7 @@ def _set_facet(op: Op, name: str, facet: Any) -> None:
     elif name == "grad" and isinstance(facet, dict):
         for argument, function in facet.items():
             if argument not in op.schema.argument_names:
-                raise SchemaError(f"{op.name}: a derivative is given for {argument!r}, which is no argument")
+                raise SchemaError(f"{op.name}: a derivative is given for {argument!r}, which is not an argument")
             if isinstance(function, Absent):
                 op.missing[f"grad.{argument}"] = function.reason
             else:
@@ -469,7 +469,7 @@ def _set_facet(op: Op, name: str, facet: Any) -> None:
 
 
 def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
-    """The names of a function's parameters; ten times as fast as `inspect.signature`, which importing would notice."""
+    """The names of a function's parameters; ten times as fast as `inspect.signature`, which would slow the import."""
     code = getattr(function, "__code__", None)
     spread = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
     if code is None or hasattr(function, "__wrapped__") or code.co_flags & spread:
@@ -479,7 +479,7 @@ def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
 
 def _check_parameters(kind: str, schema: Schema, body: Callable[..., Any]) -> None:
     names = list(_parameters(body))[1:]
-    skip = {"view": 1, "random": 1}.get(kind, 0)  # the geometry stands for `self`; the random state for `m`'s sake
+    skip = {"view": 1, "random": 1}.get(kind, 0)  # the geometry stands for `self`; the random state follows `m`
     wanted = [a.name for a in schema.arguments]
     if kind == "view":
         wanted = wanted[skip:]
@@ -510,7 +510,7 @@ def view(schema: str, **facets: Any) -> Callable[[Callable[..., Any]], Op]:
 
 
 def random(schema: str, **facets: Any) -> Callable[[Callable[..., Any]], Op]:
-    """Declare a random op by its body `f(m, state, *arguments)`, which returns (result, words of randomness used).
+    """Declare a random op by its body `f(m, state, *arguments)`, which returns (result, 128-bit blocks used).
 
     The schema ends in `Generator? generator=None`; a recorded node takes the state and returns its successor.
     """

@@ -1,4 +1,4 @@
-"""Windows that move over an image: how many places they take, what they meet there, and by how much means divide."""
+"""Windows that move over an image: the number of places, the entries met there, and the divisors of means."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .errors import ShapeError, UsageError
 
 
 class PoolGeometry(NamedTuple):
-    """A window that moves over an image, one entry per spatial dim."""
+    """A window that moves over an image; lists have an entry for each spatial dim."""
 
     kernel: tuple[int, ...]
     stride: tuple[int, ...]
@@ -22,7 +22,7 @@ class PoolGeometry(NamedTuple):
         return [d * (k - 1) + 1 for k, d in zip(self.kernel, self.dilation)]
 
     def places(self, sizes: Any) -> list[int]:
-        """The number of places of the window. With `ceil` the last may hang over, but must begin inside or in front."""
+        """The number of places of the window in each dim; with `ceil`, the last may reach beyond the image."""
         found = []
         for n, p, reach, s in zip(sizes, self.padding, self.reach, self.stride):
             room = n + 2 * p - reach
@@ -54,7 +54,7 @@ class PoolGeometry(NamedTuple):
 
 
 def divisors(m: Any, sizes: Any, pool: PoolGeometry, include_pad: bool, override: int | None, dtype: Any) -> Any:
-    """The divisor of each window's sum."""
+    """The number by which the sum of each window is divided."""
     if override is not None:
         if override == 0:
             raise UsageError("avg_pool: divisor_override must not be zero")

@@ -21,8 +21,8 @@ class RandomState:
     """A place in a sequence of random blocks; immutable, hashable, and equal where seed and offset are.
 
     Args:
-        seed: Which sequence, from -2**63 to 2**64 - 1; a negative seed is the same as that seed + 2**64.
-        offset: How many 128-bit blocks (each holds four 32-bit words) of the sequence are spent, modulo 2**64.
+        seed: The number of the sequence, from -2**63 to 2**64 - 1; a negative seed is the same as that seed + 2**64.
+        offset: The number of 128-bit blocks (each of four 32-bit words) of the sequence that are spent, modulo 2**64.
 
     Raises:
         UsageError: The seed is out of range.
@@ -36,7 +36,7 @@ class RandomState:
 
     def __post_init__(self) -> None:
         if not -_WORD64 // 2 <= self.seed < _WORD64:
-            raise UsageError(f"The seed {self.seed} does not fit in 64 bits; take one from -2**63 to 2**64 - 1.")
+            raise UsageError(f"the seed {self.seed} does not fit into 64 bits; pass one from -2**63 to 2**64 - 1")
         object.__setattr__(self, "seed", self.seed % _WORD64)
         object.__setattr__(self, "offset", self.offset % _WORD64)
 

@@ -1,4 +1,4 @@
-"""Errors of Python and numpy about operands that an operator cannot take, told as errors of this package."""
+"""Errors of Python and numpy about operands that an operator cannot take, turned into errors of this package."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ _OURS: tuple[tuple[type[Exception], type[Error]], ...] = (
 
 
 def refusal(op: Op, values: Sequence[Any], error: Exception) -> Error:
-    """The error of ours for `op` on `values` that fits what was raised: the call as it was, then the reason."""
+    """The error of this package for what `op` raised on `values`: it shows the call, then the reason."""
     kind = next((ours for theirs, ours in _OURS if isinstance(error, theirs)), ShapeError)
     call = describe_call(op.schema.name, values, {}, _described)
     return kind(f"{call} cannot be computed: {str(error).splitlines()[0] if str(error) else type(error).__name__}")
 
 
 def note_of_numbers(error: Exception) -> None:
-    """Arithmetic of the program's has raised `error`, as Python does, and no code of ours that has gone wrong."""
+    """Mark `error` as raised by arithmetic of the program, as Python does it, and not by a fault of this package."""
     error.is_of_numbers = True  # type: ignore[attr-defined]
 
 
 def is_of_numbers(error: Exception) -> bool:
-    """Whether arithmetic of the program's has raised `error`."""
+    """Whether `error` is marked by `note_of_numbers`."""
     return hasattr(error, "is_of_numbers")
 
 

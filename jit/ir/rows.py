@@ -1,6 +1,6 @@
 """Terms computed with arrays at once: the builder `t` of Note [Terms] over numpy.
 
-What an operator is made of along its rows can so be written once, for kernels and for its numpy body:
+The terms of an operator can so be written once, for kernels and for its numpy body:
 
     def _log_softmax(t, x): ...                     an expression of `t`
 
@@ -9,7 +9,7 @@ What an operator is made of along its rows can so be written once, for kernels a
     @log_softmax.terms
     def _(t, self):                                 return _log_softmax(t, t.wide(self))
 
-Bodies stay apart where numpy is quicker in another way: in place, or with a quotient where kernels multiply.
+Bodies are written apart where numpy is faster in another way: in place, or with a quotient where kernels multiply.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ACCUMULATED = {"sum": "add", "prod": "multiply", "max": "maximum", "min": "mini
 
 
 class OnArrays:
-    """Rows of arrays along `dims`; what is reduced keeps these dims, with size 1."""
+    """Rows of arrays along `dims`; reductions keep these dims, with size 1."""
 
     __slots__ = ("_m", "dims", "dtype", "shape")
 
@@ -40,7 +40,7 @@ class OnArrays:
 
     @property
     def row(self) -> tuple[int, ...]:
-        """The dims, if there are more elements than one to a row."""
+        """The dims of a row, or () if it has one element."""
         return self.dims if self.count != 1 else ()
 
     def wide(self, x: Any) -> Any:
@@ -49,11 +49,11 @@ class OnArrays:
         return x.astype(np.float32 if self.dtype.is_half else self.dtype.numpy, copy=False)
 
     def widened(self, x: Any) -> Any:
-        """x in the dtype that x itself is computed with."""
+        """x in the dtype that numbers of its own dtype are computed in."""
         return x.astype(np.float32, copy=False) if from_numpy(x.dtype).is_half else x
 
     def alike(self, *arrays: Any) -> list[Any]:
-        """All of them widened."""
+        """The arrays, widened; None stays None."""
         return [None if x is None else self.widened(x) for x in arrays]
 
     def cast(self, x: Any, dtype: DType) -> Any:
@@ -61,19 +61,19 @@ class OnArrays:
         return x.astype(dtype.numpy, copy=False)
 
     def apply(self, function: Callable[..., Any], *arrays: Any, dtype: DType | None = None, cost: int = 1) -> Any:
-        """The function of all elements."""
+        """The function of all elements of the arrays."""
         return function(self._m, *arrays)
 
     def over(self, x: Any, number: float) -> Any:
-        """Divided by a number that may be 0."""
+        """x divided by a number that may be 0."""
         return x / np.asarray(number, x.dtype)
 
     def reduce(self, monoid: str, x: Any) -> Any:
-        """Combined along the row."""
+        """x combined along the row."""
         return getattr(x, monoid)(axis=self.dims, keepdims=True)  # the method takes a microsecond less than m.sum
 
     def extreme(self, monoid: str, x: Any) -> tuple[Any, Any]:
-        """(the value, its position in the row)."""
+        """(the extremum of the row, its position in it)."""
         kept = tuple(d for d in range(x.ndim) if d not in self.dims)
         rows = self._m.transpose(x, (*kept, *self.dims)).reshape(*(x.shape[d] for d in kept), -1)
         places = getattr(self._m, monoid)(rows, axis=-1, keepdims=True)
@@ -82,10 +82,10 @@ class OnArrays:
         return values.reshape(sizes), places.reshape(sizes)
 
     def running(self, monoid: str, x: Any) -> Any:
-        """The running result along the row, which is one dim."""
+        """The running result along the row, which is a single dim."""
         return getattr(self._m, _ACCUMULATED[monoid]).accumulate(x, axis=self.dims[0]) if self.row else x
 
     def position(self) -> Any:
-        """The place in the row, to be broadcast to what is of as many dims."""
+        """The position in the row, shaped to broadcast to arrays with as many dims as the operand."""
         (dim,) = self.dims
         return self._m.arange(self.count).reshape(-1, *[1] * (len(self.shape) - 1 - dim))

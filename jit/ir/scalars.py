@@ -1,4 +1,4 @@
-"""Arithmetic on the Python numbers that a trace keeps an eye on: what `prim::add` and its like give, of which type."""
+"""Arithmetic on the Python numbers that a trace follows: the functions of `prim::add` and its like, and their types."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from .types import BOOL, COMPLEX_SCALAR, FLOAT, INT, ScalarType
 
 bits = struct.Struct("<d").pack
-"""The bytes of a float: they tell 0.0 from -0.0, and know a NaN again."""
+"""The bytes of a float: they tell 0.0 from -0.0, and are equal for the same NaN."""
 
 
 def exactly(number: Any) -> tuple[type, Any]:
@@ -35,14 +35,14 @@ class ScalarFunction:
     python: Callable[..., Any]
     """The function of plain numbers."""
     lowest: ScalarType | None
-    """The result has this type, or the widest type among the operands if that is wider; None: not known."""
+    """The narrowest type of the result, which is that of the widest operand if that is wider; None: not known."""
     widens: bool = True
     """False where the result always has the type `lowest`."""
     raises: bool = False
     """Whether some numbers make it raise."""
 
     def may_raise(self, operands: Sequence[Any]) -> bool:
-        """Whether it may raise for operands of which some are numbers: a division by another number than 0 does not."""
+        """Whether it may raise for these operands, some of them known: a division by a number but 0 does not."""
         divides = self.python in (operator.truediv, operator.floordiv, operator.mod)
         return self.raises and not (divides and type(operands[1]) in (int, float) and operands[1] != 0)
 

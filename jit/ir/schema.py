@@ -251,7 +251,7 @@ def _parse_arguments(text: str) -> tuple[Argument, ...]:
     for part in _split(text):
         if part == "*":
             if kwarg_only:
-                raise _Mistake("'*' stands in it twice")
+                raise _Mistake("it has '*' twice")
             kwarg_only = True
         else:
             arguments.append(_parse_argument(part, kwarg_only))
@@ -305,9 +305,12 @@ def _parse_default(text: str, type: ArgType) -> object:
 
 
 def _sized(values: tuple[object, ...], text: str, type: ArgType) -> tuple[object, ...]:
-    """The size 1 says only that a single number may stand for the list: ATen has `int[1] dim=[-2, -1]`."""
+    """The default list, whose length must be that of the type.
+
+    The length 1 says only that a single number may stand for the list: ATen has `int[1] dim=[-2, -1]`.
+    """
     if type.list_size not in (None, 1) and len(values) not in (0, type.list_size):
-        raise _Mistake(f"the default {text!r} has not the length that the type {str(type)!r} asks for")
+        raise _Mistake(f"the default {text!r} does not have the length that the type {str(type)!r} asks for")
     return values
 
 
@@ -331,7 +334,7 @@ def _parse_constant(text: str, base: str) -> object:
 
 
 def _split(text: str) -> list[str]:
-    """The parts between the commas, trimmed; none of a blank text."""
+    """The parts between the commas outside of brackets, trimmed; none for a blank text."""
     return [part.strip() for part in _COMMA_OUTSIDE_BRACKETS.split(text)] if text.strip() else []
 
 
@@ -352,7 +355,7 @@ def _check_consistent(schema: Schema) -> None:
 
 def _refuse(text: str, mistake: _Mistake) -> NoReturn:
     example = "aten::add(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"
-    raise SchemaError(f"{text!r} is not an operator schema: {mistake}; write it like '{example}'.") from None
+    raise SchemaError(f"{text!r} is not an operator schema: {mistake}; write it like '{example}'") from None
 
 
 # Printing the parts of a schema

@@ -30,7 +30,7 @@ def current_settings() -> Settings:
 
 @contextmanager
 def settings_for_call(settings: Settings) -> Iterator[None]:
-    """Within this block, `settings` hold whatever the process has."""
+    """Within this block, `settings` hold instead of those of the process."""
     token = _OVERRIDE.set(settings)
     try:
         yield

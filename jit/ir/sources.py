@@ -15,7 +15,7 @@ Function = ast.FunctionDef | ast.Lambda
 def source_of(function: Callable[..., Any]) -> str:
     """The source of what `function` returns: a line for a lambda or a single `return`, else the lines of its body.
 
-    Names and numbers that it took from the function around it follow: `g.op(name, self)   with name='Less'`.
+    The strings and numbers that it takes from the function around it follow: `g.op(name, self)   with name='Less'`.
     """
     function = inspect.unwrap(function)
     found = inspect.getclosurevars(function).nonlocals
@@ -42,7 +42,7 @@ def place_of(function: Callable[..., Any]) -> str:
 
 @cache
 def _parsed(path: str) -> tuple[list[str], dict[int, list[Function]]]:
-    """The lines of a file, and its functions by the line that Python says they start in."""
+    """The lines of a file, and its functions by the line in which Python says that they start."""
     with open(path, encoding="utf-8") as file:
         text = file.read()
     places: dict[int, list[Function]] = {}

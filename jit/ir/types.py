@@ -19,7 +19,7 @@ class Type:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TensorType(Type):
-    """A strided array: `Float(2, 3)`, or `Tensor` where nothing is known. Equal types have the same text."""
+    """The type of a strided array: `Float(2, 3)`, or `Tensor` where nothing is known. Equal types have the same text."""
 
     dtype: DType | None = None
     shape: tuple[Dim, ...] | None = None
@@ -88,7 +88,7 @@ def _same(a: tuple[Dim, ...] | None, b: tuple[Dim, ...] | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ScalarType(Type):
-    """A traced Python number: `int`, `float`, `bool` or `complex`."""
+    """The type of a traced Python number: `int`, `float`, `bool` or `complex`."""
 
     name: str
 
@@ -98,7 +98,7 @@ class ScalarType(Type):
 
 @dataclass(frozen=True, slots=True)
 class HandleType(Type):
-    """An opaque value passed from a node of one stage to a `prim::Eval`, mostly of a later stage."""
+    """The type of an opaque value that a node hands to a `prim::Eval`, mostly of a later stage."""
 
     def __str__(self) -> str:
         return "Handle"
@@ -106,7 +106,7 @@ class HandleType(Type):
 
 @dataclass(frozen=True, slots=True)
 class GeneratorType(Type):
-    """The state of a random generator: a key and a counter."""
+    """The state of a random generator: a seed and an offset; see `RandomState`."""
 
     def __str__(self) -> str:
         return "Generator"
@@ -114,7 +114,7 @@ class GeneratorType(Type):
 
 @dataclass(frozen=True, slots=True)
 class UndefinedType(Type):
-    """An undefined tensor: a missing optional argument or gradient."""
+    """The type of an undefined tensor: a missing optional argument or gradient."""
 
     def __str__(self) -> str:
         return "Undefined"

@@ -33,20 +33,27 @@ def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: in
     dims = wrap_dims(dim if dim is None or isinstance(dim, int) else tuple(dim), input.ndim)
     given = list(spacing) if isinstance(spacing, (list, tuple)) else [1 if spacing is None else spacing] * len(dims)
     if edge_order not in (1, 2) or len(given) != len(dims):
-        raise UsageError("gradient: edge_order is 1 or 2, and there is one spacing for all dims or one for each")
+        raise UsageError(
+            f"gradient: pass 1 or 2 as edge_order, not {edge_order!r}, and one spacing for all dims or one for each of "
+            f"{len(dims)}"
+        )
     return tuple(_slope(input, d, step, edge_order) for d, step in zip(dims, given, strict=True))
 
 
 def _slope(values: Tensor, dim: int, step: Any, edge_order: int) -> Tensor:
-    """See `gradient`. Every slope is a sum of values times weights, so that an infinity that has no part in a slope
-    does not make it NaN."""
+    """The derivative along one dim. Every slope is a sum of values times weights, so that an infinity which has no part
+    in a slope does not make it NaN."""
     size = values.shape[dim] if values.ndim else 0
     if size <= edge_order:
-        raise UsageError(f"gradient: a dim of size {size} is too short for edge_order {edge_order}")
+        raise UsageError(
+            f"gradient: a dim of size {size} is too short for edge_order {edge_order}; leave it out with dim="
+        )
     if values.dtype.is_integral:
         values = values.to(dtypes.DEFAULT)
     if isinstance(step, Tensor) and (step.ndim != 1 or step.shape[0] != size):
-        raise UsageError(f"gradient: places of sizes {list(step.shape)} do not fit a dim of size {size}")
+        raise UsageError(
+            f"gradient: places of sizes {list(step.shape)} do not fit a dim of size {size}; pass a vector of that size"
+        )
     gaps = _gaps(values, dim, step) if isinstance(step, Tensor) else step
     middle = _middle(values, dim, gaps, size)
     first, last = (_end(values, dim, gaps, order, edge_order) for order in _orders(size, edge_order))
@@ -58,7 +65,7 @@ def _gaps(values: Tensor, dim: int, places: Tensor) -> Tensor:
 
 
 def _middle(values: Tensor, dim: int, gaps: Any, size: int) -> Tensor:
-    """The slopes between: with a gap a before a place and a gap b behind it, exact for parabolas."""
+    """The slopes between the ends: with a gap a before a place and a gap b after it, exact for parabolas."""
     before, here, behind = (F.narrow(values, dim, start, size - 2) for start in (0, 1, 2))
     if not isinstance(gaps, Tensor):
         return (behind - before) / (2 * gaps)

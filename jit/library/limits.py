@@ -1,4 +1,4 @@
-"""`jit.finfo` and `jit.iinfo`: the ranges of dtypes and how finely they divide them."""
+"""`jit.finfo` and `jit.iinfo`: the range and the precision of dtypes."""
 
 from __future__ import annotations
 

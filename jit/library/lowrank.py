@@ -1,7 +1,7 @@
 """Singular values and principal components of large matrices, by random projections onto few directions.
 
-The method of Halko, Martinsson and Tropp (2009): a matrix of rank about q maps q random vectors to a basis of about all
-that it can reach; a few turns through the matrix and back sharpen it. What is left is the decomposition of a small one.
+The method of Halko, Martinsson and Tropp (2009): a matrix of rank about q maps q random vectors to a basis of about its
+whole range; applying the matrix and its adjoint a few times sharpens the basis. In it, a small matrix is decomposed.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ def svd_lowrank(A: Tensor, q: int = 6, niter: int = 2, M: Tensor | None = None) 
 
     Args:
         A: Matrices, of sizes (*, m, n), of floating point or complex numbers.
-        q: How many; take a few more than the rank that is expected.
-        niter: How many turns sharpen the result.
-        M: What to take off: of the sizes of `A`, or broadcast to them.
+        q: The number of singular values; take a few more than the rank that is expected.
+        niter: The number of iterations that sharpen the result.
+        M: The matrices to subtract, of the sizes of `A` or broadcast to them; None for none.
 
     Returns:
         U of sizes (*, m, q), S of sizes (*, q), the largest first, and V of sizes (*, n, q).
@@ -55,9 +55,9 @@ def pca_lowrank(
 
     Args:
         A: Tables of m rows of n numbers, of sizes (*, m, n).
-        q: How many; 6, or m or n if that is less, without.
-        center: Whether to take off each column's mean first.
-        niter: How many turns sharpen the result.
+        q: The number of components; if left out 6, or m or n if that is less.
+        center: Whether to subtract each column's mean first.
+        niter: The number of iterations that sharpen the result.
 
     Raises:
         UsageError: `q` is greater than m or n, or `q` or `niter` is negative.
@@ -94,7 +94,7 @@ def _decomposed(A: Any, q: int, niter: int) -> tuple[Any, Any, Any]:
 
 
 def _basis(A: Any, q: int, niter: int) -> Any:
-    """Orthonormal columns that span about what `A` can reach."""
+    """Orthonormal columns that span about the range of `A`."""
     basis = F.linalg_qr(A @ F.randn([A.shape[-1], q], dtype=A.dtype, device=A.device))[0]
     for _ in range(niter):
         basis = F.linalg_qr(A.mH @ basis)[0]

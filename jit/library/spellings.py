@@ -1,5 +1,5 @@
-"""Public functions that PyTorch writes in Python: their signatures differ from the ATen declarations, or they return
-no tensor. They take the place of the generated functions of the same names."""
+"""Public functions whose signatures differ from the ATen declarations, or that return no tensor, as PyTorch's written
+in Python. They replace the generated functions of the same names."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def nonzero(input: Tensor, *, out: Any = None, as_tuple: bool = False) -> Any:
     """
     if as_tuple:
         if out is not None:
-            raise UsageError("nonzero(as_tuple=True) gives several tensors and takes no out=; leave one of them out")
+            raise UsageError("nonzero(as_tuple=True) returns several tensors and takes no out=; leave one of them out")
         return tuple(F.unbind(F.nonzero(input if input.ndim else F.reshape(input, [1])), 1))
     return F.nonzero(input) if out is None else F.nonzero(input, out=out)
 
@@ -104,14 +104,16 @@ def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Any =
     if input is None and other is None and out is None:
         return nonzero(condition, as_tuple=True)
     if isinstance(condition, Tensor) and condition.dtype not in (dtypes.bool_, dtypes.uint8):
-        raise DTypeError(f"where: the condition should be a tensor of bools, got {condition.dtype.name}")
+        raise DTypeError(
+            f"where: the condition should be a tensor of bools, got {condition.dtype.name}; convert it with .bool()"
+        )
     if isinstance(condition, Tensor) and condition.dtype is dtypes.uint8:
-        context.warn("where: a condition of dtype uint8 is deprecated; make it one of bools")
+        context.warn("where: a condition of dtype uint8 is deprecated; convert it with .bool()")
     return F.where(condition, input, other) if out is None else F.where(condition, input, other, out=out)
 
 
 def index_put(input: Tensor, indices: Any, values: Any, accumulate: bool = False) -> Tensor:
-    """A copy of `input` with `values` written, or added, where a tuple of index tensors points to.
+    """A copy of `input` with `values` written, or added, at the places that a tuple of index tensors names.
 
     Args:
         input: A tensor.
@@ -128,7 +130,7 @@ def index_put(input: Tensor, indices: Any, values: Any, accumulate: bool = False
 
 
 def index_put_(input: Tensor, indices: Any, values: Any, accumulate: bool = False) -> Tensor:
-    """`index_put` written into `input`.
+    """`index_put` in place: the values are written into `input`.
 
     Args:
         input: The tensor that is written to.
@@ -143,7 +145,7 @@ def index_put_(input: Tensor, indices: Any, values: Any, accumulate: bool = Fals
 def _warn_of_bytes(indices: Any) -> None:
     listed = indices if isinstance(indices, (tuple, list)) else ()
     if any(isinstance(index, Tensor) and index.defined and index.dtype is dtypes.uint8 for index in listed):
-        context.warn("a mask of dtype uint8 among the indices is deprecated; make it one of bools")
+        context.warn("a mask of dtype uint8 among the indices is deprecated; convert it with .bool()")
 
 
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Any = None) -> Tensor:
@@ -180,7 +182,7 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> list[
         dim: The dim.
 
     Raises:
-        UsageError: A tensor says where to cut that does not hold integers, or has more than one dim.
+        UsageError: The indices come in a tensor that does not hold integers, or has more than one dim.
 
     >>> import jit
     >>> [t.tolist() for t in jit.tensor_split(jit.arange(4), jit.tensor([1, 3]))]
@@ -188,7 +190,7 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> list[
     """
     if isinstance(indices_or_sections, Tensor):
         if not indices_or_sections.dtype.is_integral or indices_or_sections.ndim > 1:
-            raise UsageError("tensor_split: indices or sections are whole numbers in a tensor of 0 dims or 1")
+            raise UsageError("tensor_split: a tensor of indices or sections holds whole numbers in at most one dim")
         indices_or_sections = indices_or_sections.tolist()
     return F.tensor_split(input, indices_or_sections, dim)
 
@@ -200,14 +202,14 @@ def unique(
     return_counts: bool = False,
     dim: int | None = None,
 ) -> Any:
-    """The distinct elements, or slices along `dim`, in order; with them, if asked for, which of them each element is,
-    and how often each stands.
+    """The distinct elements, or slices along `dim`, in order; if asked for, with the number of the distinct element
+    that each element is, and with how often each occurs.
 
     Args:
         input: A tensor.
         sorted: Accepted; the result is in order in any case.
         return_inverse: Whether to return the number of the distinct element that each element is.
-        return_counts: Whether to return how often each stands.
+        return_counts: Whether to return how often each occurs.
         dim: The dim whose slices are compared; elements are if it is None.
 
     >>> import jit
@@ -229,7 +231,7 @@ def unique_consecutive(
     Args:
         input: A tensor.
         return_inverse: Whether to return the number of the element of the result that each element is.
-        return_counts: Whether to return how often each stands.
+        return_counts: Whether to return how long each run is.
         dim: The dim whose slices are compared; elements are if it is None.
 
     >>> import jit
@@ -245,12 +247,12 @@ def _asked_for(found: Any, inverse: bool, counts: bool) -> Any:
 
 
 def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, *, out: Any = None) -> Any:
-    """`(LU, pivots)` of `jit.linalg.lu_factor`, and with `get_infos` where a pivot is 0.
+    """The pair of LU and pivots of `jit.linalg.lu_factor`; with `get_infos`, and the place of a pivot that is 0.
 
     Args:
         A: Matrices `[..., M, N]`.
         pivot: Whether rows may be exchanged.
-        get_infos: Whether to return where a pivot is 0, instead of raising.
+        get_infos: Whether to return the place of a pivot that is 0, instead of raising.
         out: Tensors to write to, or None.
     """
     found = F.linalg_lu_factor_ex(A, pivot=pivot, check_errors=not get_infos)
@@ -356,13 +358,13 @@ def numel(input: Tensor) -> Any:
 
 
 def detach_(input: Tensor) -> Tensor:
-    """Cut a tensor off from what computed it, in place."""
+    """Forget the history of a tensor, in place."""
     expect("detach_", input)
     return input.detach_()
 
 
 def as_strided_(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
-    """`as_strided` of a tensor in its own place.
+    """`as_strided` in place: the tensor becomes that view of its memory.
 
     Args:
         input: The tensor that is changed.
@@ -383,14 +385,16 @@ def _polygamma(self: Tensor, n: int) -> Tensor:
 
 
 def _polygamma_(self: Tensor, n: int) -> Tensor:
-    """`polygamma` written into this tensor."""
+    """`polygamma` in place: the result is written into this tensor."""
     if not self.dtype.is_floating_point:
-        raise DTypeError(f"polygamma_: the result is floating, which cannot be written into {self.dtype}")
+        raise DTypeError(
+            f"polygamma_: the result is floating point, which cannot be written into {self.dtype}; use polygamma()"
+        )
     return F.copy_(self, F.polygamma(n, self))
 
 
 def _float_power_(self: Tensor, exponent: Any) -> Tensor:
-    """`float_power` written into this tensor, which must be of the result's dtype: float64, or complex128."""
+    """`float_power` in place, for a tensor of the result's dtype, float64 or complex128."""
     result = F.float_power(self, exponent)
     if result.dtype is not self.dtype:
         raise DTypeError(f"float_power_: the result is {result.dtype}, and this tensor {self.dtype}; cast it first")
@@ -405,7 +409,7 @@ def _resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
         raise UsageError("resize_ lays elements out row by row; use x.resize_(...).contiguous(memory_format=...)")
     wanted = tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)) else sizes
     if min(wanted, default=0) < 0:
-        raise ShapeError(f"a tensor cannot have the negative size in {list(wanted)}")
+        raise ShapeError(f"a tensor cannot have the negative size in {list(wanted)}; pass sizes of at least 0")
     if tuple(self.shape) != wanted:
         restride(self, wanted)
     return self

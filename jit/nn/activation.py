@@ -126,7 +126,7 @@ class Sigmoid(Module):
 
 
 class LogSigmoid(Module):
-    """``log(sigmoid(x))``, right for large negative x too."""
+    """``log(sigmoid(x))``, accurate for large negative x, too."""
 
     def forward(self, input: Any) -> Any:
         return functional.logsigmoid(input)
@@ -223,7 +223,7 @@ class Softplus(Module):
     """``log(1 + exp(beta * x)) / beta``; linear where ``beta * x`` exceeds the threshold.
 
     Args:
-        beta: How sharp the bend is; default 1.
+        beta: The sharpness of the bend; default 1.
         threshold: The value of ``beta * x`` from which on the output is x; default 20.
 
     Shape:
@@ -275,7 +275,7 @@ class GLU(Module):
         dim: The dim; default the last one.
 
     Shape:
-        Input of any sizes, `dim` of an even one; output with half of it.
+        Input of any sizes, even along `dim`; output of half that size there.
 
     >>> import jit
     >>> jit.nn.GLU()(jit.tensor([4.0, 0.0])).tolist()
@@ -299,8 +299,8 @@ class PReLU(Module):
     Args:
         num_parameters: 1 for one slope, or the number of channels for one slope each; default 1.
         init: The first value of the slopes; default 0.25.
-        device: Where the slopes lie; there is the CPU alone.
-        dtype: Their element type; float32 if left out.
+        device: The device of the slopes, which is the CPU.
+        dtype: The element type of the slopes; float32 if left out.
 
     Shape:
         Input `[N, C, ...]`; output of the same sizes.
@@ -385,7 +385,9 @@ class Softmax2d(Module):
             ShapeError: The input has neither 3 nor 4 dims.
         """
         if input.ndim not in (3, 4):
-            raise ShapeError(f"Softmax2d takes inputs of 3 or 4 dims, and this one has sizes {list(input.shape)}")
+            raise ShapeError(
+                f"Softmax2d takes inputs of 3 or 4 dims, and this one has sizes {list(input.shape)}; use Softmax(dim)"
+            )
         return functional.softmax(input, -3)
 
 

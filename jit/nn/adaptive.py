@@ -1,4 +1,4 @@
-"""A softmax over very many classes in which rare ones are looked at together."""
+"""A softmax over very many classes, of which the rare ones are grouped in clusters."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ASMoutput(NamedTuple):
     output: Any
     """The log-probability of the target of each sample, `[N]`."""
     loss: Any
-    """The mean of their negatives, 0-d."""
+    """The mean of the negative log-probabilities, 0-d."""
 
 
 class AdaptiveLogSoftmaxWithLoss(Module):
@@ -31,9 +31,9 @@ class AdaptiveLogSoftmaxWithLoss(Module):
 
     Args:
         in_features: Size of an input.
-        n_classes: How many classes there are.
-        cutoffs: Where each cluster begins, in rising order.
-        div_value: By how much the inner size shrinks from one cluster to the next.
+        n_classes: The number of classes.
+        cutoffs: The first class of each cluster, in rising order.
+        div_value: The factor by which the inner size shrinks from one cluster to the next.
         head_bias: Whether the head has a bias.
         device: The device of the parameters; the default one if left out.
         dtype: The element type of the parameters; float32 if left out.
@@ -56,7 +56,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         rising = all(isinstance(c, int) for c in listed) and listed == sorted(set(listed))
         if not listed or not rising or listed[0] < 1 or listed[-1] > n_classes - 1:
             last = n_classes - 1
-            raise UsageError(f"cutoffs are different whole numbers from 1 to {last} in rising order, not {listed}")
+            raise UsageError(f"cutoffs are {listed}; pass different whole numbers from 1 to {last} in rising order")
         self.in_features, self.n_classes, self.div_value, self.head_bias = in_features, n_classes, div_value, head_bias
         self.cutoffs = [*listed, n_classes]
         self.shortlist_size, self.n_clusters = self.cutoffs[0], len(self.cutoffs) - 1
@@ -78,7 +78,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             second.reset_parameters()
 
     def forward(self, input_: Any, target_: Any) -> ASMoutput:
-        """Args: input `[N, in_features]` or `[in_features]`, target `[N]` or `[]`. Returns: (output, loss).
+        """Compute the log-probabilities of the targets, and the loss.
 
         Args:
             input_: `[N, in_features]` or `[in_features]`.
@@ -95,7 +95,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             sizes = f"{list(input_.shape)} and {list(target_.shape)}"
             raise ShapeError(f"inputs [N, in_features] or [in_features] take a class for each, got the sizes {sizes}")
         if bool(F.any(F.logical_or(F.lt(target_, 0), F.ge(target_, self.n_classes)))):
-            raise UsageError(f"targets are classes from 0 to {self.n_classes - 1}, and some are not")
+            raise UsageError(f"a target is no class; pass classes from 0 to {self.n_classes - 1}")
         output = self._of_targets(F.reshape(input_, [-1, self.in_features]), F.reshape(target_, [-1]))
         output = F.reshape(output, target_.shape)
         return ASMoutput(output, F.mean(-output))

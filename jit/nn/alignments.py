@@ -35,11 +35,11 @@ def ctc_loss(
     Args:
         log_probs: Log-probabilities `[T, N, C]` or `[T, C]`.
         targets: Labels `[N, S]` padded to one length, or all labels one after the other.
-        input_lengths: How many of the T steps each of the N sequences has.
-        target_lengths: How many labels each has.
+        input_lengths: The number of steps, up to T, that each of the N sequences has.
+        target_lengths: The number of labels that each has.
         blank: The class that means no label.
         reduction: "none", "mean" (each loss by its number of labels, then their mean) or "sum".
-        zero_infinity: Whether sequences too short for their labels count nothing instead of infinity.
+        zero_infinity: Whether sequences too short for their labels count as 0 instead of infinity.
 
     Raises:
         UsageError: The blank is no class, or a length is negative or longer than its sequence.
@@ -55,12 +55,13 @@ def ctc_loss(
     log_probs = F.unsqueeze(log_probs, 1) if alone else log_probs
     _, batch, classes = log_probs.shape
     if not 0 <= blank < classes:
-        raise UsageError(f"ctc_loss: blank is {blank}, but there are {classes} classes")
+        raise UsageError(f"ctc_loss: blank is {blank}, but there are {classes} classes; pass one of these")
     if not log_probs.is_floating_point():
-        raise DTypeError(f"ctc_loss: log-probabilities are floating, not {log_probs.dtype}")
+        raise DTypeError(f"ctc_loss: log-probabilities are floating point, not {log_probs.dtype}; use log_softmax()")
     lengths, counts = _whole(input_lengths, batch, "input"), _whole(target_lengths, batch, "target")
     if bool(F.any(F.logical_or(F.gt(lengths, log_probs.shape[0]), F.lt(F.minimum(lengths, counts), 0)))):
-        raise UsageError(f"ctc_loss: lengths are not negative, and input lengths at most {log_probs.shape[0]} here")
+        steps = log_probs.shape[0]
+        raise UsageError(f"ctc_loss: a length is negative, or one of inputs above {steps}; pass at most {steps} steps")
     labels = _padded(targets, counts, batch)
     losses = -_likelihood(log_probs, _states(labels, counts, blank), lengths, counts, blank)
     unreachable = F.gt(losses, -NEVER / 2)
@@ -117,7 +118,7 @@ def _shifted(scores: Any, by: int) -> Any:
 
 
 def _last(scores: Any, counts: Any) -> Any:
-    """Log-probability of ending in the last label or in the blank behind it."""
+    """Log-probability of ending in the last label or in the blank after it."""
     blank = F.unsqueeze(2 * counts, 1)
     ends = F.gather(scores, 1, F.cat([blank, F.clamp(blank - 1, min=0)], 1))
     ends = F.where(F.gt(F.cat([blank + 1, blank], 1), 0), ends, NEVER)

@@ -1,4 +1,4 @@
-"""Attention of several heads as a function: projections, masks, softmax, and the way back."""
+"""Attention of several heads as a function: projections, masks, softmax, and the projection of the result."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ def multi_head_attention_forward(
         key: `[S, N, E_k]` or `[S, E_k]`.
         value: `[S, N, E_v]` or `[S, E_v]`.
         embed_dim_to_check: E.
-        num_heads: Into how many heads E is cut.
+        num_heads: The number of heads into which E is divided.
         in_proj_weight: `[3 * E, E]`, the projections of query, key and value, or None with three separate ones.
         in_proj_bias: `[3 * E]` or None.
         bias_k: `[1, 1, E]`, one more key, or None.
         bias_v: `[1, 1, E]`, the value of that key, or None.
         add_zero_attn: Whether to add a key and a value of zeros.
-        dropout_p: Which share of the weights is dropped while training.
+        dropout_p: The share of the weights that is dropped while training.
         out_proj_weight: `[E, E]`, the projection of the result.
         out_proj_bias: `[E]` or None.
         training: Whether to drop at all.
-        key_padding_mask: `[N, S]` or `[S]`: True for keys that are not looked at, or numbers added to their scores.
+        key_padding_mask: `[N, S]` or `[S]`: True for keys that are left out, or numbers added to their scores.
         need_weights: Whether to return the weights.
         attn_mask: `[L, S]` or `[N * num_heads, L, S]`, likewise.
         use_separate_proj_weight: Whether the three following project, instead of `in_proj_weight`.
@@ -47,7 +47,7 @@ def multi_head_attention_forward(
         static_k: `[N * num_heads, S, E / num_heads]`, keys that are used as they are, or None.
         static_v: Values of the same sizes, or None.
         average_attn_weights: Whether the weights are averaged over the heads.
-        is_causal: Says that `attn_mask` is the causal one.
+        is_causal: Whether `attn_mask` is the causal one.
 
     Returns:
         `[L, N, E]` or `[L, E]`, and the weights `[N, L, S]` (`[N, num_heads, L, S]` if not averaged) or None.
@@ -79,7 +79,7 @@ def multi_head_attention_forward(
 
 
 class _Heads(NamedTuple):
-    """Cut of sequences `[L, N, E]` into heads `[N, heads, L, size]`."""
+    """The division of sequences `[L, N, E]` into heads `[N, heads, L, size]`, and its inverse."""
 
     length: Any
     batch: Any
@@ -93,13 +93,13 @@ class _Heads(NamedTuple):
         return F.reshape(F.permute(x, [2, 0, 1, 3]), [self.length, self.batch, self.heads * self.size])
 
     def given(self, static: Any, x: Any) -> Any:
-        """Heads of x, or those that somebody else has cut."""
+        """The heads of x, or those in `static`, which is divided already, if it is not None."""
         if static is None:
             return self.split(x)
         return F.reshape(static, [self.batch, self.heads, static.shape[1], self.size])
 
     def mask(self, attn_mask: Any, key_padding_mask: Any, keys: Any, dtype: Any) -> Any:
-        """Both masks as numbers that are added to scores [N, heads, L, keys]; keys that were added are looked at."""
+        """Both masks as numbers to add to scores [N, heads, L, keys]; keys that were appended are never masked."""
         masks = []
         if attn_mask is not None:
             wide = _added(attn_mask, keys, dtype)
@@ -107,7 +107,7 @@ class _Heads(NamedTuple):
                 wide = F.reshape(wide, [self.batch, self.heads, self.length, keys])
             elif attn_mask.ndim != 2:
                 given = list(attn_mask.shape)
-                raise ShapeError(f"attn_mask is [L, S] or [N * heads, L, S], and one of sizes {given} was given")
+                raise ShapeError(f"attn_mask has sizes {given}; pass one of sizes [L, S] or [N * heads, L, S]")
             masks.append(wide)
         if key_padding_mask is not None:
             wide = _added(key_padding_mask, keys, dtype)
@@ -116,11 +116,11 @@ class _Heads(NamedTuple):
 
 
 def _added(mask: Any, keys: Any, dtype: Any) -> Any:
-    """A mask as numbers to add to scores, lengthened by zeros for keys that it does not know."""
+    """A mask as numbers to add to scores, with zeros for keys that were appended."""
     if mask.dtype is dtypes.bool_:
         mask = F.masked_fill(F.zeros(mask.shape, dtype=dtype), mask, -math.inf)
     elif not mask.dtype.is_floating_point:
-        raise DTypeError(f"a mask of attention is bool or floating, not {mask.dtype.name}")
+        raise DTypeError(f"a mask of attention is bool or floating point, not {mask.dtype.name}; call .bool() on it")
     missing = keys - mask.shape[-1]
     return F.constant_pad_nd(mask, [0, missing]) if missing else mask
 
@@ -134,7 +134,9 @@ def _check(query: Any, key: Any, value: Any, size: int, heads: int) -> bool:
     if query.shape[-1] != size:
         raise ShapeError(f"attention was made for vectors of size {size}, got the sizes {_sizes(query, key, value)}")
     if size % heads:
-        raise ShapeError(f"vectors of size {size} cannot be cut into {heads} heads")
+        raise ShapeError(
+            f"vectors of size {size} cannot be cut into {heads} heads; pass a number that divides the size"
+        )
     if key.shape[:-1] != value.shape[:-1]:
         raise ShapeError(f"attention needs as many keys as values, got the sizes {_sizes(query, key, value)}")
     return bool(query.ndim == 3)
@@ -158,7 +160,7 @@ def _lengthened(x: Any, last: Any) -> Any:
 
 
 def _attended(q: Any, k: Any, v: Any, mask: Any, dropout_p: float, causal: bool, need_weights: bool) -> tuple[Any, Any]:
-    """(the result, the weights that it is a mean with, if they are needed)."""
+    """The result, and the weights of the values in it, or None if they are not needed."""
     if not need_weights:
         return F.scaled_dot_product_attention(q, k, v, mask, dropout_p, causal), None
     scores = F.matmul(q / math.sqrt(q.shape[-1]), F.transpose(k, -2, -1))

@@ -14,12 +14,12 @@ from .parameter import Parameter
 
 
 class MultiheadAttention(Module):
-    """Looks values up by how their keys agree with queries, with several heads at once (Vaswani et al., 2017).
+    """Looks values up by how well their keys match queries, with several heads at once (Vaswani et al., 2017).
 
     Args:
         embed_dim: Size of the queries and of the result, E.
-        num_heads: Into how many heads it is cut.
-        dropout: Which share of the weights is dropped while training.
+        num_heads: The number of heads into which E is divided.
+        dropout: The share of the weights that is dropped while training.
         bias: Whether the projections have biases.
         add_bias_kv: Whether to learn one more key and its value.
         add_zero_attn: Whether to add a key and a value of zeros.
@@ -44,7 +44,9 @@ class MultiheadAttention(Module):
     ) -> None:  # fmt: skip
         super().__init__()
         if embed_dim < 1 or num_heads < 1 or embed_dim % num_heads:
-            raise ExpectationError(f"vectors of size {embed_dim} cannot be cut into {num_heads} heads")
+            raise ExpectationError(
+                f"vectors of size {embed_dim} cannot be cut into {num_heads} heads; pass a number that divides the size"
+            )
         self.embed_dim, self.num_heads, self.dropout = embed_dim, num_heads, dropout
         self.head_dim, self.batch_first, self.add_zero_attn = embed_dim // num_heads, batch_first, add_zero_attn
         self.kdim, self.vdim = kdim or embed_dim, vdim or embed_dim
@@ -81,16 +83,17 @@ class MultiheadAttention(Module):
         self, query: Any, key: Any, value: Any, key_padding_mask: Any = None, need_weights: bool = True,
         attn_mask: Any = None, average_attn_weights: bool = True, is_causal: bool = False,
     ) -> tuple[Any, Any]:  # fmt: skip
-        """Look up.
+        """Look up the values for each query.
 
         Args:
             query: `[L, N, E]`, `[N, L, E]` if `batch_first`, or `[L, E]`.
-            key: The same with S and `kdim`; `value` with S and `vdim`.
-            key_padding_mask: `[N, S]` or `[S]`: True for keys not to look at, or numbers added to their scores.
+            key: `[S, N, kdim]`, `[N, S, kdim]` if `batch_first`, or `[S, kdim]`.
+            value: The same with `vdim` instead of `kdim`.
+            key_padding_mask: `[N, S]` or `[S]`: True for keys that are left out, or numbers added to their scores.
             need_weights: Whether to return the weights.
             attn_mask: `[L, S]` or `[N * num_heads, L, S]`, likewise.
             average_attn_weights: Whether the weights are averaged over the heads.
-            is_causal: Says that `attn_mask` is the causal one.
+            is_causal: Whether `attn_mask` is the causal one.
 
         Returns:
             The result in the form of `query`, and the weights `[N, L, S]` or `[N, num_heads, L, S]`, or None.
@@ -108,7 +111,7 @@ class MultiheadAttention(Module):
 
 
 def _turned(query: Any, key: Any, value: Any) -> tuple[Any, Any, Any]:
-    """Time first; one tensor stays one, so that it is projected at once."""
+    """The three with time first; where they are one tensor they stay one, so that it is projected at once."""
     turned_key = F.transpose(key, 0, 1)
     turned_query = turned_key if query is key else F.transpose(query, 0, 1)
     return turned_query, turned_key, turned_key if value is key else F.transpose(value, 0, 1)

@@ -1,4 +1,4 @@
-"""Calls of modules that have hooks: those before `forward`, `forward` between the gates, those after it."""
+"""Calls of modules that have hooks: the hooks before `forward`, `forward` itself, and the hooks after it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class HookedCall:
         return self.result if watch is None else watch.leave(self.result)
 
     def run_what_always_runs(self) -> None:
-        """Run those hooks that run even so; an error of theirs is told and does not hide that of the call."""
+        """Run the hooks with `always` after the call has raised; their errors become warnings, not to hide its own."""
         for hook in self.hooks[self.begun :]:
             if hook.always:
                 try:

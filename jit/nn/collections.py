@@ -77,7 +77,7 @@ class ParameterList(_Parameters):
             KindError: `values` is one tensor, or not iterable.
         """
         if not isinstance(values, Iterable) or isinstance(values, Tensor):
-            raise KindError(f"ParameterList.extend takes several parameters, not {type(values).__name__}")
+            raise KindError(f"ParameterList.extend takes several parameters, not {type(values).__name__}; use append()")
         for value in list(values):
             self.append(value)
         return self
@@ -179,7 +179,7 @@ class ParameterDict(_Parameters):
         return value
 
     def popitem(self) -> tuple[str, Any]:
-        """Remove the parameter that came last, and return its name and it."""
+        """Remove the parameter that was added last; returns its name and the parameter."""
         name = next(reversed(self._members))
         return name, self.pop(name)
 

@@ -51,7 +51,7 @@ class PairwiseDistance(Module):
 
 
 class _MarginLoss(_Loss):
-    """Args: margin; `size_average`, `reduce` and `reduction` as of all losses."""
+    """Base of losses with a margin, which is 0 by default."""
 
     def __init__(
         self, margin: float = 0.0, size_average: bool | None = None, reduce: bool | None = None,
@@ -349,7 +349,7 @@ class CTCLoss(_Loss):
     Args:
         blank: The class that means no label.
         reduction: "none", "mean" (each loss by its number of labels, then their mean) or "sum".
-        zero_infinity: Whether sequences too short for their labels count nothing instead of infinity.
+        zero_infinity: Whether sequences too short for their labels count as 0 instead of infinity.
     """
 
     def __init__(self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False) -> None:

@@ -53,7 +53,7 @@ class _Listed(Module):
     def insert(self, index: int, module: Module) -> Any:
         """Add a module before the one at `index`."""
         if not isinstance(module, Module):
-            raise KindError(f"{self._get_name()} holds modules, and {type(module).__name__} is none")
+            raise KindError(f"{self._get_name()} holds modules, and {type(module).__name__} is none; pass a Module")
         members: list[Module | None] = list(self)
         members.insert(index, module)
         self._replace_all(members)
@@ -62,7 +62,9 @@ class _Listed(Module):
     def extend(self, modules: Iterable[Module]) -> Any:
         """Add several modules at the end."""
         if not isinstance(modules, Iterable):
-            raise KindError(f"{self._get_name()}.extend takes several modules, not {type(modules).__name__}")
+            raise KindError(
+                f"{self._get_name()}.extend takes several modules, not {type(modules).__name__}; append() takes one"
+            )
         for module in list(modules):
             self.append(module)
         return self
@@ -75,7 +77,7 @@ class _Listed(Module):
 
 
 class Sequential(_Listed):
-    """Calls its modules one after the other, each with what the last one returned.
+    """Calls its modules one after the other, each with what the one before returned.
 
     Args:
         args: Modules, named "0", "1", ...; or one dictionary of named modules.
@@ -114,12 +116,12 @@ class Sequential(_Listed):
 
     def __add__(self, other: Any) -> Sequential:
         if not isinstance(other, Sequential):
-            raise KindError(f"to a Sequential another one can be added, and not {type(other).__name__}")
+            raise _not_a_sequential(other)
         return Sequential(*self, *other)
 
     def __iadd__(self, other: Any) -> Sequential:
         if not isinstance(other, Sequential):
-            raise KindError(f"to a Sequential another one can be added, and not {type(other).__name__}")
+            raise _not_a_sequential(other)
         return self.extend(other)
 
     def __mul__(self, times: Any) -> Sequential:
@@ -131,18 +133,24 @@ class Sequential(_Listed):
         return self.extend(list(self) * (_times(times) - 1))
 
     def forward(self, input: Any) -> Any:
-        """`input` through all modules."""
+        """Pass `input` through all modules."""
         for module in self:
             input = module(input)
         return input
 
 
+def _not_a_sequential(other: Any) -> KindError:
+    return KindError(
+        f"only a Sequential is added to a Sequential, not {type(other).__name__}; use append() or extend()"
+    )
+
+
 def _times(times: Any) -> int:
     """The number of repetitions of a sequence, checked."""
     if not isinstance(times, int):
-        raise KindError(f"a Sequential is repeated a whole number of times, not {times!r}")
+        raise KindError(f"a Sequential is repeated a whole number of times, not {times!r}; multiply it by an int")
     if times <= 0:
-        raise UsageError(f"a Sequential is repeated once at least, not {times} times")
+        raise UsageError(f"a Sequential is repeated at least once, not {times} times; multiply it by 1 or more")
     return times
 
 
@@ -176,7 +184,7 @@ def named_members(given: Any) -> Iterable[tuple[str, Any]]:
     if isinstance(given, Mapping) or (isinstance(given, Module) and hasattr(given, "items")):
         return list(given.items())
     if not isinstance(given, Iterable):
-        raise KindError(f"names and members come as a dictionary or as pairs, not as {type(given).__name__}")
+        raise KindError(f"members come in a dictionary or as pairs of name and member, not as {type(given).__name__}")
     pairs = [tuple(pair) if isinstance(pair, Iterable) else pair for pair in given]
     for number, pair in enumerate(pairs):
         if not isinstance(pair, tuple):

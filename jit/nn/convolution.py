@@ -32,7 +32,10 @@ class _ConvNd(Module):
     ) -> None:  # fmt: skip
         super().__init__()
         if groups < 1 or in_channels % groups or out_channels % groups:
-            raise UsageError(f"{in_channels} and {out_channels} channels do not divide into {groups} groups")
+            raise UsageError(
+                f"{in_channels} and {out_channels} channels do not divide into {groups} groups; pass a number of "
+                "groups that divides both"
+            )
         if padding_mode not in ("zeros", "reflect", "replicate", "circular"):
             raise UsageError(f"padding_mode is {padding_mode!r}; it must be one of zeros, reflect, replicate, circular")
         if isinstance(padding, str):
@@ -51,14 +54,14 @@ class _ConvNd(Module):
         if padding not in ("same", "valid"):
             raise UsageError(f"padding is {padding!r}; it must be numbers, 'same' or 'valid'")
         if padding == "same" and any(s != 1 for s in per_dim(stride, self.dims)):
-            raise UsageError(f"padding='same' keeps the sizes, and a stride of {stride} does not")
+            raise UsageError(f"padding='same' keeps the sizes, and a stride of {stride} does not; pass numbers instead")
 
     def reset_parameters(self) -> None:
         """Draw weight and bias anew."""
         fill_like_linear(self.weight, self.bias)
 
     def _padded(self, input: Any) -> tuple[Any, Any]:
-        """The input after a padding that is not with zeros, and the padding left for the convolution."""
+        """The input, padded if that is not with zeros, and the padding with zeros left for the convolution."""
         if self.padding_mode == "zeros":
             return input, self.padding
         return functional.pad(input, self._sides(), mode=self.padding_mode), 0
@@ -97,7 +100,7 @@ class Conv1d(_ConvNd):
         stride: Step of the window.
         padding: Zeros put on both sides, or "same" (as many as keep the size), or "valid" (none).
         dilation: Distance of the window's elements.
-        groups: Into how many independent convolutions the channels divide.
+        groups: The number of independent convolutions into which the channels divide.
         bias: Whether to add a bias.
         padding_mode: "zeros", "reflect", "replicate" or "circular".
 
@@ -131,7 +134,7 @@ class Conv2d(_ConvNd):
         stride: Step of the window.
         padding: Zeros put on every side, or "same", or "valid".
         dilation: Distance of the window's elements.
-        groups: Into how many independent convolutions the channels divide; `in_channels` for one per channel.
+        groups: The number of independent convolutions into which channels divide; `in_channels` for one per channel.
         bias: Whether to add a bias.
         padding_mode: "zeros", "reflect", "replicate" or "circular".
 
@@ -162,7 +165,7 @@ class Conv3d(_ConvNd):
         stride: Step of the window.
         padding: Zeros put on every side, or "same", or "valid".
         dilation: Distance of the window's elements.
-        groups: Into how many independent convolutions the channels divide.
+        groups: The number of independent convolutions into which the channels divide.
         bias: Whether to add a bias.
         padding_mode: "zeros", "reflect", "replicate" or "circular".
 
@@ -184,7 +187,7 @@ class Conv3d(_ConvNd):
 
 
 class _ConvTranspose(_ConvNd):
-    """Base of transposed convolutions: `output_padding`, and an output size that one can ask for."""
+    """Base of transposed convolutions, with `output_padding` and an output size that a call may ask for."""
 
     transposed = True
 
@@ -201,7 +204,7 @@ class _ConvTranspose(_ConvNd):
         self.output_padding = per_dim(output_padding, self.dims)
 
     def _output_padding(self, input: Any, output_size: Any) -> tuple[int, ...]:
-        """`output_padding`, or what leads to the output size asked for."""
+        """The output padding: the layer's own, or that which leads to the output size asked for."""
         if output_size is None:
             return self.output_padding
         wanted = tuple(output_size)[-self.dims :]
@@ -228,7 +231,7 @@ class ConvTranspose1d(_ConvTranspose):
         stride: Distance in the output of neighbours in the input.
         padding: How much is cut off on both sides.
         output_padding: How much is added on one side, where several output sizes would fit.
-        groups: Into how many independent convolutions the channels divide.
+        groups: The number of independent convolutions into which the channels divide.
         bias: Whether to add a bias.
         dilation: Distance of the window's elements.
         padding_mode: "zeros"; there is no other.
@@ -266,7 +269,7 @@ class ConvTranspose2d(_ConvTranspose):
         stride: Distance in the output of neighbours in the input.
         padding: How much is cut off on every side.
         output_padding: How much is added on one side, where several output sizes would fit.
-        groups: Into how many independent convolutions the channels divide.
+        groups: The number of independent convolutions into which the channels divide.
         bias: Whether to add a bias.
         dilation: Distance of the window's elements.
         padding_mode: "zeros"; there is no other.
@@ -300,7 +303,7 @@ class ConvTranspose3d(_ConvTranspose):
         stride: Distance in the output of neighbours in the input.
         padding: How much is cut off on every side.
         output_padding: How much is added on one side, where several output sizes would fit.
-        groups: Into how many independent convolutions the channels divide.
+        groups: The number of independent convolutions into which the channels divide.
         bias: Whether to add a bias.
         dilation: Distance of the window's elements.
         padding_mode: "zeros"; there is no other.

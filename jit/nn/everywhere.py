@@ -1,4 +1,4 @@
-"""Hooks that all modules share, for those who watch a whole program: registered once, called for every module."""
+"""Hooks that all modules share, for watching a whole program: registered once, called for every module."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def register_module_module_registration_hook(hook: Callable[..., Any]) -> Remova
 
 
 def registered(kind: str, module: Any, name: str, member: Any) -> Any:
-    """`member`, or what a hook wants in its place.
+    """The member to add: `member`, or what a hook returned instead.
 
     Args:
         kind: The kind of the hooks: a key of `REGISTRATIONS`.

@@ -35,7 +35,7 @@ def _fractional(rank: int) -> Callable[..., Any]:
             sizes = list(input.shape)
             raise ShapeError(f"{name} takes {rank + 1}-d or {rank + 2}-d inputs, and this one has sizes {sizes}")
         if 0 in input.shape[input.ndim - rank - 1 :]:
-            raise ShapeError(f"{name} takes inputs of which only the batch may be empty, not {list(input.shape)}")
+            raise ShapeError(f"{name} takes inputs of which only the batch may be empty, not sizes {list(input.shape)}")
         batch = input if input.ndim == rank + 2 else F.unsqueeze(input, 0)
         kernel = spread(kernel_size, rank)
         wanted = _output_size(name, batch.shape[2:], output_size, output_ratio)
@@ -57,8 +57,8 @@ def _fractional(rank: int) -> Callable[..., Any]:
     Args:
         input: `[N, C, ...]` or `[C, ...]`.
         kernel_size: Size of the window, a number or one per dim.
-        output_size: How many windows there are along each dim; or else
-        output_ratio: by what, between 0 and 1, to multiply the sizes.
+        output_size: The number of windows along each dim; None to use `output_ratio`.
+        output_ratio: The factor of the sizes, between 0 and 1; None to use `output_size`.
         return_indices: Whether to return the places of the largest elements as well.
     """
     return function
@@ -66,17 +66,17 @@ def _fractional(rank: int) -> Callable[..., Any]:
 
 def _output_size(name: str, sizes: Any, size: Any, ratio: Any) -> tuple[int, ...]:
     if size is None and ratio is None:
-        raise UsageError(f"{name} needs output_size or output_ratio")
+        raise UsageError(f"{name} got neither output_size nor output_ratio; pass one of them")
     if size is not None:
         return spread(size, len(sizes))
     ratios = spread(ratio, len(sizes))
     if not all(0 < r < 1 for r in ratios):
-        raise UsageError(f"{name}: output_ratio lies between 0 and 1, and {ratio} was given")
+        raise UsageError(f"{name}: output_ratio is {ratio}; pass a number between 0 and 1")
     return tuple(int(n * r) for n, r in zip(sizes, ratios, strict=True))
 
 
 def _largest(x: Any, kernel: Any, wanted: Any, drawn: Any) -> tuple[Any, Any]:
-    """(values, places) of the largest elements of the windows of `[N, C, ...]`."""
+    """The values and the places of the largest elements of the windows of `[N, C, ...]`."""
     rank, sizes = len(kernel), x.shape[2:]
     order = (1, 0) if rank == 2 else (0, 1, 2)  # of the numbers drawn, PyTorch gives the first to the last dim of two
     places: Any = 0

@@ -18,7 +18,7 @@ GAINS = {
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
-    """The factor of the weights in front of an activation with which signals neither grow nor fade.
+    """The factor for the weights before an activation with which signals neither grow nor fade.
 
     Args:
         nonlinearity: "linear", "conv1d", ..., "sigmoid", "tanh", "relu", "leaky_relu" or "selu".
@@ -33,7 +33,7 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     """
     if nonlinearity == "leaky_relu":
         if param is not None and (isinstance(param, bool) or not isinstance(param, (int, float))):
-            raise UsageError(f"the slope of a leaky ReLU is a number, and {param!r} was given")
+            raise UsageError(f"the slope of a leaky ReLU is {param!r}; pass a number")
         return math.sqrt(2.0 / (1 + (0.01 if param is None else param) ** 2))
     if nonlinearity not in GAINS:
         raise UsageError(f"no gain is known for {nonlinearity!r}; there are {', '.join([*GAINS, 'leaky_relu'])}")
@@ -41,7 +41,7 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 
 
 def fans(tensor: Any) -> tuple[int, int]:
-    """(how many inputs an output of this weight sums over, how many outputs an input reaches).
+    """The number of inputs that an output of this weight sums over, and the number of outputs that an input reaches.
 
     Raises:
         UsageError: The weight has fewer than two dims.
@@ -49,7 +49,9 @@ def fans(tensor: Any) -> tuple[int, int]:
     expect("init.fans", tensor)
     sizes = tensor.shape
     if len(sizes) < 2:
-        raise UsageError(f"a weight of sizes {list(sizes)} has no fan-in and fan-out: it needs two dims at least")
+        raise UsageError(
+            f"a weight of sizes {list(sizes)} has no fan-in and fan-out; use uniform_(), or one of two dims or more"
+        )
     field = math.prod(sizes[2:])
     return sizes[1] * field, sizes[0] * field
 
@@ -147,7 +149,7 @@ def xavier_uniform_(tensor: Any, gain: float = 1.0, generator: Any = None) -> An
     """Fill uniformly, with a variance of ``gain² * 2 / (fan_in + fan_out)`` (Glorot and Bengio, 2010).
 
     Args:
-        tensor: The tensor to fill, of two dims at least; it is returned.
+        tensor: The tensor to fill, of at least two dims; it is returned.
         gain: A factor, see `calculate_gain`.
         generator: The source of draws; the default one if left out.
     """
@@ -158,12 +160,10 @@ def xavier_uniform_(tensor: Any, gain: float = 1.0, generator: Any = None) -> An
 def xavier_normal_(tensor: Any, gain: float = 1.0, generator: Any = None) -> Any:
     """Fill with normal draws of variance ``gain² * 2 / (fan_in + fan_out)`` (Glorot and Bengio, 2010).
 
-    Args: those of `xavier_uniform_`.
-
     Args:
-        tensor: What to fill, of two dims at least.
+        tensor: The tensor to fill, of at least two dims; it is returned.
         gain: See `calculate_gain`.
-        generator: What to draw from; the default generator if left out.
+        generator: The source of draws; the default one if left out.
     """
     return normal_(tensor, 0.0, _xavier_deviation(tensor, gain), generator)
 
@@ -175,10 +175,10 @@ def _xavier_deviation(tensor: Any, gain: float) -> float:
 def kaiming_uniform_(
     tensor: Any, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None
 ) -> Any:
-    """Uniform, with a variance of ``gain² / fan`` (He et al., 2015).
+    """Fill uniformly, with a variance of ``gain² / fan`` (He et al., 2015).
 
     Args:
-        tensor: What to fill, of two dims at least.
+        tensor: The tensor to fill, of at least two dims; it is returned.
         a: The negative slope of the leaky ReLU that follows.
         mode: "fan_in" keeps the scale of the forward pass, "fan_out" that of the backward pass.
         nonlinearity: The activation that follows: see `calculate_gain`.
@@ -197,14 +197,12 @@ def kaiming_normal_(
 ) -> Any:
     """Fill with normal draws of variance ``gain² / fan`` (He et al., 2015).
 
-    Args: those of `kaiming_uniform_`.
-
     Args:
-        tensor: What to fill, of two dims at least.
+        tensor: The tensor to fill, of at least two dims; it is returned.
         a: The negative slope of the leaky ReLU that follows.
         mode: "fan_in" keeps the scale of the forward pass, "fan_out" that of the backward pass.
         nonlinearity: What follows: see `calculate_gain`.
-        generator: What to draw from; the default generator if left out.
+        generator: The source of draws; the default one if left out.
     """
     expect("init.kaiming_normal_", tensor)
     if 0 in tensor.shape:
@@ -221,12 +219,12 @@ def _kaiming_deviation(tensor: Any, a: float, mode: str, nonlinearity: str) -> f
 
 
 def orthogonal_(tensor: Any, gain: float = 1.0, generator: Any = None) -> Any:
-    """Fill with a matrix of orthonormal rows or columns (Saxe et al., 2013); dims behind the first are taken as one.
+    """Fill with a matrix of orthonormal rows or columns (Saxe et al., 2013); dims after the first count as one.
 
     Args:
-        tensor: What to fill, of two dims at least.
+        tensor: The tensor to fill, of at least two dims; it is returned.
         gain: A factor of the matrix.
-        generator: What to draw from; the default generator if left out.
+        generator: The source of draws; the default one if left out.
 
     Returns:
         The tensor.
@@ -238,7 +236,9 @@ def orthogonal_(tensor: Any, gain: float = 1.0, generator: Any = None) -> Any:
     import numpy as np
 
     if tensor.ndim < 2:
-        raise UsageError(f"orthogonal_ needs two dims at least, and this tensor has {tensor.ndim}")
+        raise UsageError(
+            f"orthogonal_ fills tensors of at least two dims, and this one has {tensor.ndim}; use normal_()"
+        )
     rows, columns = tensor.shape[0], math.prod(tensor.shape[1:])
     with context.no_grad():
         drawn = normal_(tensor.new_empty((max(rows, columns), min(rows, columns))), generator=generator)
@@ -255,7 +255,10 @@ def dirac_(tensor: Any, groups: int = 1) -> Any:
     """
     expect("init.dirac_", tensor)
     if tensor.ndim not in (3, 4, 5) or tensor.shape[0] % groups:
-        raise UsageError(f"dirac_ fills convolution weights of {groups} groups of channels, not {list(tensor.shape)}")
+        raise UsageError(
+            f"dirac_ fills convolution weights of 3 to 5 dims whose first size divides into {groups} groups, not sizes "
+            f"{list(tensor.shape)}"
+        )
     outputs = tensor.shape[0] // groups
     middle = tuple(size // 2 for size in tensor.shape[2:])
     with context.no_grad():
@@ -270,10 +273,10 @@ def sparse_(tensor: Any, sparsity: float, std: float = 0.01, generator: Any = No
     """Fill a matrix with draws of a normal distribution, and each column with that share of zeros (Martens, 2010).
 
     Args:
-        tensor: What to fill, a matrix.
+        tensor: The matrix to fill; it is returned.
         sparsity: The share of zeros in each column, from 0 to 1.
         std: The standard deviation of the other elements.
-        generator: What to draw from; the default generator if left out.
+        generator: The source of draws; the default one if left out.
 
     Returns:
         The tensor.

@@ -1,9 +1,9 @@
 """Layers that learn the size of their input from the first input that they see.
 
 Note [Lazy layers]
-    The parameters of a lazy layer have no sizes at first. A hook in front of its first call reads the sizes off the
-    input, gives the parameters memory and draws them; the layer then becomes the plain one that its class names. A
-    state dict that is loaded says the sizes, too.
+    The parameters of a lazy layer have no sizes at first. A hook before its first call reads the sizes off the input,
+    gives the parameters memory and draws them; the layer then becomes one of the plain class that its class names.
+    Loading a state dict gives the parameters their sizes, too.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class UninitializedParameter(Parameter):
 
     @property
     def shape(self) -> NoReturn:
-        """Not known yet.
+        """Refused: the sizes are not known yet.
 
         Raises:
             UsageError: Always.
@@ -59,7 +59,7 @@ class UninitializedParameter(Parameter):
 
         Args:
             shape: The sizes.
-            device: Checked; makes no difference.
+            device: The device, which is the CPU.
             dtype: The element type; that which it has if left out.
         """
         resolve(device)
@@ -83,13 +83,13 @@ def is_lazy(parameter: Any) -> bool:
 
 
 def refuse_lazy(parameters: Iterable[Any], verb: str) -> None:
-    """Raise an error if one of these parameters has no sizes yet.
+    """Refuse to `verb` parameters of which one has no sizes yet.
 
     Raises:
-        UsageError: There is one.
+        UsageError: One has no sizes.
     """
     if any(map(is_lazy, parameters)):
-        raise UsageError(f"there is a parameter without sizes yet, which nobody can {verb}; call its module once")
+        raise UsageError(f"a parameter without sizes is there to {verb}; call its module once first, which sets them")
 
 
 class LazyModuleMixin(Module):
@@ -109,7 +109,7 @@ class LazyModuleMixin(Module):
         Raises:
             UsageError: The class does not define it.
         """
-        raise UsageError(f"{type(self).__name__} does not define initialize_parameters(self, input)")
+        raise UsageError(f"{type(self).__name__} does not define initialize_parameters(self, input); define it")
 
     def has_uninitialized_params(self) -> bool:
         """Whether some parameter has no sizes yet."""
@@ -122,7 +122,7 @@ class LazyModuleMixin(Module):
 
 
 def infer_parameters(module: Any, args: tuple[Any, ...]) -> None:
-    """The hook in front of the first call.
+    """Give the parameters of a lazy module sizes: the hook before its first call.
 
     Raises:
         UsageError: The call is being traced, or a parameter is left without sizes.
@@ -132,19 +132,22 @@ def infer_parameters(module: Any, args: tuple[Any, ...]) -> None:
     with context.no_grad():
         module.initialize_parameters(*args)
     if module.has_uninitialized_params():
-        raise UsageError(f"{type(module).__name__}.initialize_parameters has left a parameter without sizes")
+        raise UsageError(
+            f"{type(module).__name__}.initialize_parameters has left a parameter without sizes; materialize() it"
+        )
     del module._forward_pre_hooks[-1], module._state_hooks["load"][-1]
     if module.cls_to_become is not None:
         module.__class__ = module.cls_to_become
 
 
 def take_sizes(module: Any, state: Mapping[str, Any], prefix: str, *rest: Any) -> None:
-    """The hook in front of loading: sizes are those of the state dict.
+    """Give the parameters of a lazy module the sizes that a state dict has: the hook before loading.
 
     Args:
         module: The lazy module.
         state: The state dict.
         prefix: The beginning of the module's names in it.
+        rest: The other arguments of such hooks, which are not used.
     """
     for name, parameter in module._parameters.items():
         if is_lazy(parameter) and prefix + name in state:
@@ -200,7 +203,7 @@ class _LazyConvolution(LazyModuleMixin):
     def _forget_sizes(self, out_channels: int, bias: bool, device: Any, dtype: Any) -> None:
         layer: Any = self
         if out_channels % layer.groups:
-            raise UsageError(f"{out_channels} channels do not divide into {layer.groups} groups")
+            raise UsageError(f"{out_channels} channels do not divide into {layer.groups} groups; pass a divisor")
         layer.in_channels, layer.out_channels = 0, out_channels
         self.weight = UninitializedParameter(device=device, dtype=dtype)
         if bias:

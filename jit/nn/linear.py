@@ -13,7 +13,7 @@ from .parameter import Parameter
 
 
 def fill_like_linear(weight: Any, bias: Any) -> None:
-    """PyTorch's start for linear and convolution layers: both uniform within 1 / sqrt(inputs of an output)."""
+    """Draw weight and bias as PyTorch does for linear and convolution layers: uniform within 1 / sqrt(fan-in)."""
     init.kaiming_uniform_(weight, a=math.sqrt(5))
     if bias is not None:
         fan_in, _ = init.fans(weight)

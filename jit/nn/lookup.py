@@ -14,14 +14,14 @@ from .parameter import Parameter
 
 
 class _Table(Module):
-    """A table of vectors and how it is looked up.
+    """Base of layers that look vectors up in a table.
 
     Args:
         num_embeddings: Rows of the table.
         embedding_dim: Size of each vector.
-        padding_idx: A row that starts as zeros and gets no gradient; in bags it counts nothing.
+        padding_idx: A row that starts as zeros and gets no gradient; in bags it does not count.
         max_norm: If given, rows that are looked up and longer than this are scaled to it, in place.
-        norm_type: Which p-norm tells how long a row is.
+        norm_type: The p of the norm that measures rows.
         scale_grad_by_freq: Whether to divide gradients by how often a row was looked up.
         sparse: Accepted; gradients are dense all the same.
     """
@@ -33,10 +33,14 @@ class _Table(Module):
         super().__init__()
         resolve(device)
         if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
-            raise ExpectationError(f"padding_idx is {padding_idx}, but the table has {num_embeddings} rows")
+            raise ExpectationError(
+                f"padding_idx is {padding_idx}, but the table has {num_embeddings} rows; pass one of these"
+            )
         if weight is not None and tuple(weight.shape) != (num_embeddings, embedding_dim):
             wanted, given = [num_embeddings, embedding_dim], list(weight.shape)
-            raise ExpectationError(f"a table of sizes {wanted} was asked for, and one of sizes {given} given")
+            raise ExpectationError(
+                f"a table of sizes {wanted} was asked for, and one of sizes {given} given; pass these"
+            )
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
         self.padding_idx = padding_idx if padding_idx is None or padding_idx >= 0 else num_embeddings + padding_idx
         self.max_norm, self.norm_type = max_norm, norm_type
@@ -55,9 +59,11 @@ class _Table(Module):
 
     @classmethod
     def from_pretrained(cls, embeddings: Any, freeze: bool = True, *options: Any, **named: Any) -> Any:
-        """A layer around a table that exists, not learned further if `freeze`; options are those of the layer."""
+        """A layer with a given table, which is not learned further if `freeze`; options are those of the layer."""
         if embeddings.ndim != 2:
-            raise ExpectationError(f"a table has 2 dims, and this one has the sizes {list(embeddings.shape)}")
+            raise ExpectationError(
+                f"a table has 2 dims, and this one has sizes {list(embeddings.shape)}; pass a matrix"
+            )
         rows, size = embeddings.shape
         make: Any = cls
         return make(rows, size, *options, _weight=Parameter(embeddings.detach(), not freeze), **named)
@@ -82,7 +88,7 @@ class Embedding(_Table):
         embedding_dim: Size of each vector.
         padding_idx: A row that starts as zeros and gets no gradient.
         max_norm: If given, rows that are looked up and longer than this are scaled to it, in place.
-        norm_type: Which p-norm tells how long a row is.
+        norm_type: The p of the norm that measures rows.
         scale_grad_by_freq: Whether to divide gradients by how often a row was looked up.
         sparse: Accepted; gradients are dense all the same.
         device: The device of the parameters; the default one if left out.
@@ -119,12 +125,12 @@ class EmbeddingBag(_Table):
         num_embeddings: Rows of the table.
         embedding_dim: Size of each vector.
         max_norm: If given, rows that are looked up and longer than this are scaled to it, in place.
-        norm_type: Which p-norm tells how long a row is.
+        norm_type: The p of the norm that measures rows.
         scale_grad_by_freq: Whether to divide gradients by how often a row was looked up.
         mode: "sum", "mean" or "max".
         sparse: Accepted; gradients are dense all the same.
         include_last_offset: Whether the last offset is the end of the last bag.
-        padding_idx: A row that counts nothing.
+        padding_idx: A row that does not count.
         device: The device of the parameters; the default one if left out.
         dtype: The element type of the parameters; float32 if left out.
 

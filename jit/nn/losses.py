@@ -12,7 +12,7 @@ from .reductions import reduction_word
 
 
 class _Loss(Module):
-    """A loss per element, then "mean", "sum" or "none"; `size_average` and `reduce` are older words for the same."""
+    """Base of losses that are reduced by "mean", "sum" or "none"; `size_average` and `reduce` are older words."""
 
     def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> None:
         super().__init__()
@@ -118,7 +118,7 @@ class NLLLoss(_WeightedLoss):
     Args:
         weight: A weight per class, or None.
         size_average: Older word for `reduction`: False means "sum".
-        ignore_index: Targets of this value count nothing; default -100.
+        ignore_index: Targets of this value do not count; default -100.
         reduce: Older word for `reduction`: False means "none".
         reduction: "none", "mean" (weighted) or "sum"; default "mean".
 
@@ -150,7 +150,7 @@ class CrossEntropyLoss(_WeightedLoss):
     Args:
         weight: A weight per class, or None.
         size_average: Older word for `reduction`: False means "sum".
-        ignore_index: Targets of this value count nothing; default -100.
+        ignore_index: Targets of this value do not count; default -100.
         reduce: Older word for `reduction`: False means "none".
         reduction: "none", "mean" (weighted) or "sum"; default "mean".
         label_smoothing: The share of the target that is spread evenly over all classes; default 0.
@@ -187,7 +187,7 @@ class BCELoss(_WeightedLoss):
 
 
 class BCEWithLogitsLoss(_WeightedLoss):
-    """Binary cross-entropy of logits, right for large ones too.
+    """Binary cross-entropy of logits, accurate for large ones, too.
 
     Args:
         weight: A weight per element, broadcast, or None.

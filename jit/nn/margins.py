@@ -30,7 +30,7 @@ def margin_ranking_loss(
         input1: A tensor.
         input2: A tensor of the same sizes.
         target: 1 or -1 for each element.
-        margin: How far they should be apart.
+        margin: The least difference that costs nothing.
         reduction: "none", "mean" or "sum".
         size_average: An older spelling of `reduction`: False is "sum".
         reduce: An older spelling of `reduction`: False is "none".
@@ -134,7 +134,7 @@ def multi_margin_loss(
         ShapeError: The sizes do not fit, or there are no classes.
     """
     if p not in (1, 2):
-        raise UsageError(f"multi_margin_loss: p is 1 or 2, and {p} was given")
+        raise UsageError(f"multi_margin_loss: p is {p}; pass 1 or 2")
     input = F.reshape(input, [1]) if input.ndim == 0 else input
     if input.ndim != target.ndim + 1 and not (input.ndim == target.ndim == 1):
         sizes = f"{list(input.shape)} and {list(target.shape)}"
@@ -157,11 +157,11 @@ def _refuse_no_classes(name: str, input: Any) -> None:
 def multilabel_margin_loss(
     input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
 ) -> Any:
-    """The sum of ``max(0, 1 - input[target] + input[other])`` over targets and other classes, by C; reduced.
+    """The sum of ``max(0, 1 - input[target] + input[other])`` over targets and other classes, divided by C; reduced.
 
     Args:
         input: Scores `[N, C]` or `[C]`.
-        target: Classes of input's sizes, those before the first -1.
+        target: Of the input's sizes: in each row the target classes, ended by a -1 if they are fewer than C.
         reduction: "none", "mean" or "sum".
         size_average: An older spelling of `reduction`: False is "sum".
         reduce: An older spelling of `reduction`: False is "none".
@@ -249,7 +249,7 @@ def gaussian_nll_loss(
     """
     var = F.full_like(input, var) if isinstance(var, (int, float)) else _variances(input, var)
     if bool(F.any(F.lt(var, 0))):
-        raise UsageError("gaussian_nll_loss: variances must not be negative")
+        raise UsageError("gaussian_nll_loss: a variance is negative; pass variances of at least 0")
     var = var + (F.clamp(var, min=eps) - var).detach()
     losses = 0.5 * (F.log(var) + (input - target) ** 2 / var)
     return reduced(losses + 0.5 * math.log(2 * math.pi) if full else losses, None, None, reduction)
@@ -262,7 +262,10 @@ def _variances(input: Any, var: Any) -> Any:
         return F.unsqueeze(var, -1)
     if tuple(var.shape[:-1]) == tuple(input.shape[:-1]) and var.shape[-1] == 1:
         return var
-    raise ShapeError(f"gaussian_nll_loss: variances {list(var.shape)} do not fit means {list(input.shape)}")
+    raise ShapeError(
+        f"gaussian_nll_loss: variances of sizes {list(var.shape)} do not fit means of sizes {list(input.shape)}; pass "
+        "the same sizes, or 1 for the last one"
+    )
 
 
 # -- of distances --------------------------------------------------------------------------------------------------
@@ -305,7 +308,7 @@ def triplet_margin_with_distance_loss(
     anchor: Any, positive: Any, negative: Any, *, distance_function: Callable[[Any, Any], Any] | None = None,
     margin: float = 1.0, swap: bool = False, reduction: str = "mean",
 ) -> Any:  # fmt: skip
-    """`triplet_margin_loss` with any distance; without one, that of Euclid.
+    """`triplet_margin_loss` with any distance; without one, the Euclidean one.
 
     Args:
         anchor: A tensor.
@@ -322,7 +325,7 @@ def triplet_margin_with_distance_loss(
 
 def _triplets(anchor: Any, positive: Any, negative: Any, distance: Any, margin: float, swap: bool) -> Any:
     if margin <= 0:
-        raise UsageError(f"a triplet loss needs a margin above 0, and {margin} was given")
+        raise UsageError(f"the margin of a triplet loss is {margin}; pass a number above 0")
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:
         far = F.minimum(far, distance(positive, negative))

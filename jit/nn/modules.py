@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
-from typing import Any, NamedTuple, Self
-
-import numpy as np
+from typing import Any, Self
 
 from jit.eager import context
 from jit.eager.conversions import conversion
-from jit.eager.creation import asarray
 from jit.eager.hooks import RemovableHandle
 from jit.eager.namespace import F
 from jit.eager.networks import BACKWARD, BACKWARD_PRE, FORWARD, FORWARD_PRE, Network, initial_state
@@ -22,21 +19,11 @@ from jit.ir.errors import KindError, MemberError, NamingError, UnwrittenError, U
 
 from .calling import ForwardHook, HookedCall
 from .everywhere import registered
+from .loading import EXTRA, IncompatibleKeys, StateLoad
 from .parameter import Parameter, forget_gradient
 
 _RUNNING: ContextVar[Module | None] = ContextVar("running", default=None)
-"""The module whose forward is being recorded: scopes are named by the place in it of the module that it calls."""
-
-
-EXTRA = "_extra_state"
-"""Under which name a state dict holds what `get_extra_state` gives."""
-
-
-class IncompatibleKeys(NamedTuple):
-    """Names that `load_state_dict(strict=False)` could not match."""
-
-    missing_keys: list[str]
-    unexpected_keys: list[str]
+"""The module whose forward is being recorded: scopes are named after the places in it of the modules that it calls."""
 
 
 class Module(Network):
@@ -64,15 +51,17 @@ class Module(Network):
     _modules: dict[str, Module | None]
     """The modules inside."""
     _computed: dict[str, Callable[[Module], Any]]
-    """Attributes that are computed whenever they are read, such as a weight of which the parameters are parts."""
+    """Attributes that are computed whenever they are read, such as a weight that is made of several parameters."""
 
     call_super_init = False
-    """Whether `__init__` goes on to the class that comes behind `Module` among the bases of a subclass."""
+    """Whether `__init__` goes on to the class that comes after `Module` among the bases of a subclass."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if (args or kwargs) and not self.call_super_init:
             given = kwargs or args
-            raise KindError(f"{type(self).__name__}: Module.__init__ takes no arguments, and it was given {given!r}")
+            raise KindError(
+                f"{type(self).__name__}: Module.__init__ takes no arguments, and it was given {given!r}; leave them out"
+            )
         own = self.__dict__
         for name, value in initial_state().items():  # one by one, so that networks share the names in memory
             own[name] = value
@@ -87,7 +76,9 @@ class Module(Network):
         Raises:
             UnwrittenError: The subclass does not define it.
         """
-        raise UnwrittenError(f"{type(self).__name__} does not define forward(self, ...), what the module computes")
+        raise UnwrittenError(
+            f"{type(self).__name__} does not define forward(self, ...), which computes the result; define it"
+        )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the forward hooks and `forward`; a trace that records sees a scope named after the module."""
@@ -167,7 +158,7 @@ class Module(Network):
         return self._backward_hooks.register(hook, prepend)
 
     def register_backward_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """`register_full_backward_hook` under its older name, which makes tensors seen wherever a result holds them."""
+        """`register_full_backward_hook` under its older name; it also sees tensors that lie deeper in a result."""
         self.__dict__["_sees_nested"] = True
         return self._backward_hooks.register(hook)
 
@@ -217,7 +208,9 @@ class Module(Network):
         """
         self._check_name(name, self._modules)
         if module is not None and not isinstance(module, Module):
-            raise KindError(f"{name!r} must be a jit.nn.Module or None, not {type(module).__name__}")
+            raise KindError(
+                f"{name!r} must be a jit.nn.Module or None, not {type(module).__name__}; call functions in a forward()"
+            )
         self._modules[name] = registered("module", self, name, module)
 
     add_module = register_module
@@ -228,11 +221,14 @@ class Module(Network):
             error = NamingError if isinstance(name, str) else KindError
             raise error(f"{name!r} cannot name a part of a module: names are non-empty strings without dots")
         if name not in table and hasattr(self, name):
-            raise NamingError(f"{type(self).__name__} already has an attribute {name!r}")
+            raise NamingError(f"{type(self).__name__} already has an attribute {name!r}; choose another name")
 
     def _check_initialised(self) -> None:
         if "_parameters" not in self.__dict__:
-            raise MemberError(f"call super().__init__() at the start of {type(self).__name__}.__init__")
+            raise MemberError(
+                f"this {type(self).__name__} cannot hold anything yet; call super().__init__() at the start of "
+                f"{type(self).__name__}.__init__"
+            )
 
     def _tables(self) -> tuple[tuple[dict[str, Any], type], ...]:
         own = self.__dict__
@@ -240,7 +236,7 @@ class Module(Network):
         return tuple((own[table], kind) for table, kind in kinds if table in own)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Parameters and modules go to their tables; so does what takes the place of a member of one."""
+        """Put parameters, modules, and whatever replaces a member of a table, into the tables."""
         if isinstance(value, (Parameter, Module)):
             self._check_initialised()
             if isinstance(value, Parameter) and name in self._computed:
@@ -273,7 +269,7 @@ class Module(Network):
         assign(self, value)
 
     def _place(self, name: str, value: Any, table: dict[str, Any]) -> None:
-        """Put `value` into `table`, and take away whatever else bore its name."""
+        """Put `value` into `table`, and remove whatever else had its name."""
         self.__dict__.pop(name, None)
         self._transient_buffers.discard(name)
         for other, _ in self._tables():
@@ -318,7 +314,7 @@ class Module(Network):
         """This module and all inside it, outer ones first, with dotted names; the module itself is ``""``.
 
         Args:
-            memo: The ids of modules to leave out; those that come are added.
+            memo: The ids of modules to leave out; those yielded are added.
             prefix: The name of this module.
             remove_duplicate: Whether a module that is in several places comes once.
         """
@@ -397,14 +393,14 @@ class Module(Network):
         return module
 
     def set_submodule(self, target: str, module: Module) -> None:
-        """Put a module in the place of the one at a dotted name.
+        """Replace the module at a dotted name.
 
         Raises:
             UsageError: `target` is empty.
         """
         path, _, name = target.rpartition(".")
         if not name:
-            raise UsageError("a module cannot be put in its own place; give the dotted name of one inside")
+            raise UsageError("a module cannot replace itself; pass the dotted name of one inside")
         setattr(self.get_submodule(path), name, module)
 
     def get_parameter(self, target: str) -> Parameter:
@@ -455,18 +451,25 @@ class Module(Network):
         Raises:
             UsageError: The subclass does not define it.
         """
-        raise UsageError(f"{type(self).__name__} does not define get_extra_state(self), which its state dict calls for")
+        raise UsageError(
+            f"{type(self).__name__} does not define get_extra_state(self), which its state dict calls for; define it"
+        )
 
     def set_extra_state(self, state: Any) -> None:
-        """Take over what `get_extra_state` gave.
+        """Take over what `get_extra_state` returned.
 
         Raises:
             UsageError: The subclass does not define it.
         """
-        raise UsageError(f"{type(self).__name__} does not define set_extra_state(self, state), but one is loaded")
+        raise UsageError(
+            f"{type(self).__name__} does not define set_extra_state(self, state), but a state is loaded; define it"
+        )
 
     def _has_extra_state(self) -> bool:
         return type(self).get_extra_state is not Module.get_extra_state
+
+    def _takes_extra_state(self) -> bool:
+        return type(self).set_extra_state is not Module.set_extra_state
 
     def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call `hook(module, prefix, keep_vars)` before each `state_dict`."""
@@ -492,80 +495,18 @@ class Module(Network):
         """Copy values (tensors or numpy arrays) into the parameters and buffers of the same names.
 
         Args:
-            state_dict: What `state_dict()` gave, of this or of an equal module.
+            state_dict: What `state_dict()` of this or of an equal module returned.
             strict: Whether names must match exactly.
-            assign: Take over the given tensors themselves instead of copying their values.
+            assign: Whether to take over the given tensors themselves instead of copying their values.
 
         Returns:
             The names that were missing and those that were not expected: both empty if `strict`.
 
         Raises:
-            UsageError: Names do not match, or sizes differ. All offences are listed, and nothing has been loaded.
+            KindError: The state dict is no mapping.
+            UsageError: Names do not match, or sizes differ. All faults are listed, and no tensor has been loaded.
         """
-        given, missing, unexpected, offences = self._prepared(state_dict, strict)
-        extra = {name: given.pop(name) for name in list(given) if name.split(".")[-1] == EXTRA}
-        own = self._state_members()
-        missing += [name for name in own if name not in given]
-        unexpected += [name for name in given if name not in own]
-        given = {name: value for name, value in given.items() if name in own}
-        offences += [f"{name} is no tensor but a {type(v).__name__}" for name, v in given.items() if not _is_array(v)]
-        given = {name: asarray(value) for name, value in given.items() if _is_array(value)}
-        offences += [_size_offence(n, own[n], given[n]) for n in own if n in given and own[n].shape != given[n].shape]
-        found = IncompatibleKeys(missing, unexpected)
-        self._set_extra_states(extra, found)
-        watched = any(module._state_hooks["loaded"] for module in self.modules())
-        self._refuse(offences, found if strict and not watched else None)
-        with context.no_grad():
-            for name in own.keys() & given.keys():
-                self._assign(name, own[name], given[name]) if assign else own[name].copy_(given[name])
-        if watched:
-            for module in reversed(list(self.modules())):
-                for hook in tuple(module._state_hooks["loaded"].values()):
-                    hook(module, found)
-            self._refuse([], found if strict else None)
-        return found
-
-    def _prepared(
-        self, state_dict: Mapping[str, Any], strict: bool
-    ) -> tuple[dict[str, Any], list[str], list[str], list[str]]:
-        """(a copy of the state dict, names that are missing, names not expected, offences), as hooks leave them."""
-        if not isinstance(state_dict, Mapping):
-            raise KindError(f"a state dict maps names to tensors; a {type(state_dict).__name__} does not")
-        given, missing, unexpected, offences = OrderedDict(state_dict), list[str](), list[str](), list[str]()
-        for path, module in self.named_modules():
-            for hook in tuple(module._state_hooks["load"].values()):
-                hook(module, given, f"{path}." if path else "", {}, strict, missing, unexpected, offences)
-        return given, missing, unexpected, offences
-
-    def _state_members(self) -> dict[str, Any]:
-        """Parameters and persistent buffers by dotted name."""
-        return {
-            f"{path}.{name}" if path else name: value
-            for path, module in self.named_modules(remove_duplicate=False)
-            for name, value in (*module._parameters.items(), *module._buffers.items())
-            if value is not None and name not in module._transient_buffers
-        }
-
-    def _set_extra_states(self, extra: dict[str, Any], found: IncompatibleKeys) -> None:
-        for path, module in self.named_modules():
-            name = f"{path}.{EXTRA}" if path else EXTRA
-            if name in extra and type(module).set_extra_state is not Module.set_extra_state:
-                module.set_extra_state(extra.pop(name))
-            elif module._has_extra_state() or type(module).set_extra_state is not Module.set_extra_state:
-                found.missing_keys.append(name)
-        found.unexpected_keys.extend(extra)
-
-    def _refuse(self, offences: list[str], found: IncompatibleKeys | None) -> None:
-        if found is not None:
-            missing = [f"missing: {name}" for name in found.missing_keys]
-            offences = [*missing, *(f"not expected: {name}" for name in found.unexpected_keys), *offences]
-        if offences:
-            raise UsageError(f"this state dict does not fit {type(self).__name__}:\n  " + "\n  ".join(offences))
-
-    def _assign(self, name: str, old: Tensor, new: Tensor) -> None:
-        path, _, last = name.rpartition(".")
-        value = Parameter(new, old.requires_grad) if isinstance(old, Parameter) else new
-        setattr(self.get_submodule(path), last, value)
+        return StateLoad(self, state_dict, strict).run(assign)
 
     # -- changing all of it --------------------------------------------------------------------------------------
 
@@ -576,7 +517,7 @@ class Module(Network):
             UsageError: `mode` is no bool.
         """
         if not isinstance(mode, bool):
-            raise UsageError(f"the training mode is True or False, not {mode!r}")
+            raise UsageError(f"the training mode is {mode!r}; pass True or False")
         for module in self.modules():
             module.training = mode
         return self
@@ -593,13 +534,13 @@ class Module(Network):
         return self
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
-        """Say whether gradients of the parameters are wanted."""
+        """Set whether gradients of the parameters are wanted."""
         for parameter in self.parameters():
             parameter.requires_grad_(requires_grad)
         return self
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget the parameters' gradients, or set them to zero."""
+        """Set the parameters' gradients to None, or to zero."""
         for parameter in self.parameters():
             forget_gradient(parameter, set_to_none)
 
@@ -626,10 +567,12 @@ class Module(Network):
         jit.float64
         """
         if any(isinstance(arg, bool) for arg in args[:2]):
-            raise KindError("a module is converted to a dtype, a device, both, or as a tensor is, not to a bool")
+            raise KindError("a module cannot be converted to a bool; pass a dtype, a device, both, or a tensor")
         wanted, device, _ = conversion(args, dtype, device)
         if wanted is not None and not (wanted.is_floating_point or wanted.is_complex):
-            raise KindError(f"a module computes in floating point; it cannot be converted to {wanted}")
+            raise KindError(
+                f"a module computes in floating point and cannot be converted to {wanted}; pass a floating dtype"
+            )
 
         def moved(t: Tensor) -> Tensor:
             layout = memory_format if t.ndim in (4, 5) else None
@@ -639,7 +582,7 @@ class Module(Network):
         return self._apply(moved)
 
     def _apply(self, convert: Callable[[Any], Any]) -> Self:
-        """Replace what every parameter, gradient and buffer holds by its conversion; the objects stay."""
+        """Convert every parameter, gradient and buffer; parameters stay the same objects."""
         for _, module in self.named_modules():
             for parameter in module._parameters.values():
                 if parameter is not None:
@@ -674,12 +617,12 @@ class Module(Network):
         return self._apply(lambda t: t.to(dtype) if t.is_floating_point() else t)
 
     def type(self, dst_type: Any) -> Self:
-        """All parameters and buffers, whole numbers among them, to a dtype."""
+        """Convert all parameters and buffers, integers among them, to a dtype."""
         dtype = dtypes.as_dtype(dst_type)
         return self._apply(lambda t: t.to(dtype))
 
     def to_empty(self, *, device: Any = None, recurse: bool = True) -> Self:
-        """Give every parameter and buffer new memory, with whatever it holds."""
+        """Give every parameter and buffer new memory, which is not initialised."""
         resolve(device)
         return self._apply(F.empty_like)
 
@@ -730,11 +673,3 @@ def _name_within(caller: Module | None, module: Module) -> str:
 def _listed(pairs: Iterable[tuple[str, Any]]) -> str:
     names = [name for name, _ in pairs if name]
     return ", ".join(names[:20]) + (", ..." if len(names) > 20 else "") if names else "none"
-
-
-def _is_array(value: Any) -> bool:
-    return isinstance(value, (Tensor, np.ndarray, np.generic))
-
-
-def _size_offence(name: str, own: Tensor, given: Tensor) -> str:
-    return f"sizes differ: {name} is {list(own.shape)} here and {list(given.shape)} in the state dict"

@@ -39,14 +39,14 @@ class _RunningNorm(Module):
         self.reset_parameters()
 
     def reset_running_stats(self) -> None:
-        """Forget what was measured."""
+        """Reset the running statistics."""
         if self.track_running_stats:
             init.zeros_(self.running_mean)
             init.ones_(self.running_var)
             self.num_batches_tracked.zero_()
 
     def reset_parameters(self) -> None:
-        """Forget what was measured and learned."""
+        """Reset the running statistics, the scale and the shift."""
         self.reset_running_stats()
         if self.affine:
             init.ones_(self.weight)
@@ -56,7 +56,10 @@ class _RunningNorm(Module):
     def _check_rank(self, input: Any) -> None:
         if input.ndim not in self.ranks:
             wanted = " or ".join(f"{rank}-d" for rank in self.ranks)
-            raise ShapeError(f"{type(self).__name__} takes {wanted} inputs, and this one has sizes {list(input.shape)}")
+            raise ShapeError(
+                f"{type(self).__name__} takes {wanted} inputs, and this one has sizes {list(input.shape)}; reshape it, "
+                "or use the norm of its number of dims"
+            )
 
     def extra_repr(self) -> str:
         return (
@@ -83,7 +86,7 @@ class _BatchNorm(_RunningNorm):
 
 
 class BatchNorm1d(_BatchNorm):
-    """Normalises each feature over the batch while training, by running statistics afterwards.
+    """Normalises each feature: by the statistics of the batch while training, by running statistics in evaluation.
 
     The output is ``(x - mean) / sqrt(var + eps) * weight + bias``, with mean and variance of each feature.
 
@@ -94,6 +97,8 @@ class BatchNorm1d(_BatchNorm):
         affine: Whether to learn a scale and a shift per feature.
         track_running_stats: Whether to keep running statistics; without, each batch is normalised by its own always.
         bias: Whether there is a shift, if there is a scale.
+        device: The device of the parameters and statistics; the default one if left out.
+        dtype: The element type of the parameters and statistics; float32 if left out.
 
     Shape:
         Input `[N, num_features]` or `[N, num_features, L]`; output of the same sizes.
@@ -169,7 +174,7 @@ class _InstanceNorm(_RunningNorm):
             return
         told = f"{type(self).__name__} was made for {self.num_features} channels, and this input has {found}"
         if self.affine:
-            raise ShapeError(told)
+            raise ShapeError(f"{told}; make it with num_features={found}")
         warnings.warn(f"{told}; without affine=True it normalises any number of them", stacklevel=5)
 
     def _normalised(self, input: Any) -> Any:
@@ -270,7 +275,7 @@ class LayerNorm(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Scale one, shift zero."""
+        """Set the scale to one and the shift to zero."""
         if self.weight is not None:
             init.ones_(self.weight)
         if self.bias is not None:
@@ -288,7 +293,7 @@ class GroupNorm(Module):
     """Normalises groups of channels, each sample by itself.
 
     Args:
-        num_groups: Into how many groups the channels divide.
+        num_groups: The number of groups into which the channels divide.
         num_channels: Size of dim 1 of the input.
         eps: Added to the variance.
         affine: Whether to learn a scale and a shift per channel.
@@ -314,7 +319,10 @@ class GroupNorm(Module):
         super().__init__()
         resolve(device)
         if num_channels % num_groups:
-            raise UsageError(f"{num_channels} channels do not divide into {num_groups} groups")
+            raise UsageError(
+                f"{num_channels} channels do not divide into {num_groups} groups; pass a number of groups that divides "
+                "the channels"
+            )
         self.num_groups, self.num_channels, self.eps, self.affine = num_groups, num_channels, eps, affine
         for name, there in (("weight", affine), ("bias", affine and bias)):
             parameter = Parameter(F.empty((num_channels,), device=device, dtype=dtype)) if there else None
@@ -322,7 +330,7 @@ class GroupNorm(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Scale one, shift zero."""
+        """Set the scale to one and the shift to zero."""
         if self.weight is not None:
             init.ones_(self.weight)
         if self.bias is not None:
@@ -365,7 +373,7 @@ class RMSNorm(Module):
         self.register_parameter("weight", weight)
 
     def reset_parameters(self) -> None:
-        """Scale one."""
+        """Set the scale to one."""
         if self.elementwise_affine:
             init.ones_(self.weight)
 
@@ -381,7 +389,7 @@ class LocalResponseNorm(Module):
     """Divides by ``(k + alpha * mean of squares) ** beta`` over `size` neighbouring channels.
 
     Args:
-        size: How many neighbouring channels the mean is taken over.
+        size: The number of neighbouring channels that the mean is taken over.
         alpha: The factor of the mean.
         beta: The power of the divisor.
         k: The least divisor, before the power is taken.

@@ -1,4 +1,4 @@
-"""Layers that lengthen the last dims: by a constant, by the mirror image, by the ends, or by going round."""
+"""Layers that pad the last dims: with a constant, with the mirror image, with the border, or periodically."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .modules import Module
 
 
 class _Pad(Module):
-    """Args: padding, how much is added on each side: one number, or two for each dim, those of the last dim first."""
+    """Base of paddings of the last `rank` dims by one number, or by two for each dim, those of the last dim first."""
 
     rank = 0
     """The number of dims that are lengthened."""
@@ -23,7 +23,7 @@ class _Pad(Module):
         wanted = 2 * self.rank
         given = tuple(padding) if isinstance(padding, (tuple, list)) else (padding,) * wanted
         if len(given) != wanted:
-            raise ShapeError(f"{type(self).__name__} takes one number or {wanted}, and {len(given)} were given")
+            raise ShapeError(f"{type(self).__name__} got {len(given)} numbers; pass one, or {wanted}, two for each dim")
         self.padding = given
 
     def forward(self, input: Any) -> Any:
@@ -33,7 +33,7 @@ class _Pad(Module):
         return functional.pad(input, self.padding, self.mode, self.value)
 
     def _check(self, input: Any) -> None:
-        """Refuse empty dims: padding with elements that there are needs some in each dim, but no batch."""
+        """Refuse inputs that are empty but for their batch: there is nothing in them to pad with."""
         rank = self.rank
         bare = 0 in input.shape[-rank - 1 :] and self.mode != "circular"
         if input.ndim not in (rank + 1, rank + 2) or bare:
@@ -57,11 +57,11 @@ class ConstantPad1d(_ConstantPad):
     """Lengthens the last dim by a constant.
 
     Args:
-        padding: How much is added on each side: one number, or two, left and right.
+        padding: How much is added on each side: one number, or two: left, right.
         value: The constant.
 
     Shape:
-        Input of 1 dims or more; output the same with the last size longer.
+        Input of at least 1 dim; output the same with the last size longer.
 
     >>> import jit
     >>> jit.nn.ConstantPad1d((1, 2), 7.0)(jit.zeros(1, 1, 2)).tolist()
@@ -75,11 +75,11 @@ class ConstantPad2d(_ConstantPad):
     """Lengthens the last two dims by a constant.
 
     Args:
-        padding: How much is added on each side: one number, or four, two for each dim, those of the last dim first.
+        padding: How much is added on each side: one number, or four: left, right, top, bottom.
         value: The constant.
 
     Shape:
-        Input of 2 dims or more; output the same with the last two sizes longer.
+        Input of at least 2 dims; output the same with the last two sizes longer.
     """
 
     rank = 2
@@ -89,11 +89,11 @@ class ConstantPad3d(_ConstantPad):
     """Lengthens the last three dims by a constant.
 
     Args:
-        padding: How much is added on each side: one number, or six, two for each dim, those of the last dim first.
+        padding: How much is added on each side: one number, or six: left, right, top, bottom, front, back.
         value: The constant.
 
     Shape:
-        Input of 3 dims or more; output the same with the last three sizes longer.
+        Input of at least 3 dims; output the same with the last three sizes longer.
     """
 
     rank = 3
@@ -107,10 +107,10 @@ class ZeroPad1d(_ZeroPad):
     """Lengthens the last dim by zeros.
 
     Args:
-        padding: How much is added on each side: one number, or two, left and right.
+        padding: How much is added on each side: one number, or two: left, right.
 
     Shape:
-        Input of 1 dims or more; output the same with the last size longer.
+        Input of at least 1 dim; output the same with the last size longer.
     """
 
     rank = 1
@@ -120,10 +120,10 @@ class ZeroPad2d(_ZeroPad):
     """Lengthens the last two dims by zeros.
 
     Args:
-        padding: How much is added on each side: one number, or four, two for each dim, those of the last dim first.
+        padding: How much is added on each side: one number, or four: left, right, top, bottom.
 
     Shape:
-        Input of 2 dims or more; output the same with the last two sizes longer.
+        Input of at least 2 dims; output the same with the last two sizes longer.
     """
 
     rank = 2
@@ -133,10 +133,10 @@ class ZeroPad3d(_ZeroPad):
     """Lengthens the last three dims by zeros.
 
     Args:
-        padding: How much is added on each side: one number, or six, two for each dim, those of the last dim first.
+        padding: How much is added on each side: one number, or six: left, right, top, bottom, front, back.
 
     Shape:
-        Input of 3 dims or more; output the same with the last three sizes longer.
+        Input of at least 3 dims; output the same with the last three sizes longer.
     """
 
     rank = 3
@@ -150,7 +150,7 @@ class ReflectionPad1d(_ReflectionPad):
     """Lengthens the last dim by its mirror image.
 
     Args:
-        padding: How much is added on each side: one number, or two, left and right.
+        padding: How much is added on each side: one number, or two: left, right.
 
     Shape:
         Input `[N, C, L]` or `[C, L]`; output the same with a longer last size.
@@ -167,7 +167,7 @@ class ReflectionPad2d(_ReflectionPad):
     """Lengthens the last two dims by their mirror image.
 
     Args:
-        padding: How much is added on each side: one number, or four, two for each dim, those of the last dim first.
+        padding: How much is added on each side: one number, or four: left, right, top, bottom.
 
     Shape:
         Input `[N, C, H, W]` or `[C, H, W]`; output the same with the last two sizes longer.
@@ -180,7 +180,7 @@ class ReflectionPad3d(_ReflectionPad):
     """Lengthens the last three dims by their mirror image.
 
     Args:
-        padding: How much is added on each side: one number, or six, two for each dim, those of the last dim first.
+        padding: How much is added on each side: one number, or six: left, right, top, bottom, front, back.
 
     Shape:
         Input `[N, C, D, H, W]` or without N; output the same with the last three sizes longer.
@@ -197,7 +197,7 @@ class ReplicationPad1d(_ReplicationPad):
     """Lengthens the last dim by its ends.
 
     Args:
-        padding: How much is added on each side: one number, or two, left and right.
+        padding: How much is added on each side: one number, or two: left, right.
 
     Shape:
         Input `[N, C, L]` or `[C, L]`; output the same with a longer last size.
@@ -210,7 +210,7 @@ class ReplicationPad2d(_ReplicationPad):
     """Lengthens the last two dims by their ends.
 
     Args:
-        padding: How much is added on each side: one number, or four, two for each dim, those of the last dim first.
+        padding: How much is added on each side: one number, or four: left, right, top, bottom.
 
     Shape:
         Input `[N, C, H, W]` or `[C, H, W]`; output the same with the last two sizes longer.
@@ -223,7 +223,7 @@ class ReplicationPad3d(_ReplicationPad):
     """Lengthens the last three dims by their ends.
 
     Args:
-        padding: How much is added on each side: one number, or six, two for each dim, those of the last dim first.
+        padding: How much is added on each side: one number, or six: left, right, top, bottom, front, back.
 
     Shape:
         Input `[N, C, D, H, W]` or without N; output the same with the last three sizes longer.
@@ -237,10 +237,10 @@ class _CircularPad(_Pad):
 
 
 class CircularPad1d(_CircularPad):
-    """Lengthens the last dim as if it went round.
+    """Lengthens the last dim periodically, as if its ends were joined.
 
     Args:
-        padding: How much is added on each side: one number, or two, left and right.
+        padding: How much is added on each side: one number, or two: left, right.
 
     Shape:
         Input `[N, C, L]` or `[C, L]`; output the same with a longer last size.
@@ -250,10 +250,10 @@ class CircularPad1d(_CircularPad):
 
 
 class CircularPad2d(_CircularPad):
-    """Lengthens the last two dims as if they went round.
+    """Lengthens the last two dims periodically, as if their ends were joined.
 
     Args:
-        padding: How much is added on each side: one number, or four, two for each dim, those of the last dim first.
+        padding: How much is added on each side: one number, or four: left, right, top, bottom.
 
     Shape:
         Input `[N, C, H, W]` or `[C, H, W]`; output the same with the last two sizes longer.
@@ -263,10 +263,10 @@ class CircularPad2d(_CircularPad):
 
 
 class CircularPad3d(_CircularPad):
-    """Lengthens the last three dims as if they went round.
+    """Lengthens the last three dims periodically, as if their ends were joined.
 
     Args:
-        padding: How much is added on each side: one number, or six, two for each dim, those of the last dim first.
+        padding: How much is added on each side: one number, or six: left, right, top, bottom, front, back.
 
     Shape:
         Input `[N, C, D, H, W]` or without N; output the same with the last three sizes longer.

@@ -14,7 +14,7 @@ class Parameter(Variable):
 
     Args:
         data: The tensor whose memory the parameter shares; an empty one if left out.
-        requires_grad: Whether gradients are wanted. Integer tensors can be parameters only without.
+        requires_grad: Whether gradients are wanted; it must be False for integer tensors.
 
     Raises:
         UsageError: `data` is no tensor, or gradients are wanted of integers.
@@ -42,7 +42,7 @@ class Parameter(Variable):
 
 
 def forget_gradient(tensor: Any, set_to_none: bool) -> None:
-    """Drop `tensor.grad`, or fill it with zeros where somebody may hold it."""
+    """Set `tensor.grad` to None, or fill it with zeros."""
     if set_to_none or tensor.grad is None:
         tensor.grad = None
     else:

@@ -11,7 +11,7 @@ from .modules import Module
 
 
 class _MaxPoolNd(Module):
-    """Args: see `MaxPool2d`."""
+    """Base of max pooling, with the arguments of `MaxPool2d`."""
 
     def __init__(
         self, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, return_indices: bool = False,
@@ -37,7 +37,7 @@ class MaxPool1d(_MaxPoolNd):
     Args:
         kernel_size: Size of the window.
         stride: Step of the window; its size if left out.
-        padding: How many elements, never the largest, are put on both sides.
+        padding: The number of elements put on both sides, which are never the largest.
         dilation: Distance of the window's elements.
         return_indices: Whether to return where the largest elements were, too.
         ceil_mode: Whether a window may reach over the edge.
@@ -61,7 +61,7 @@ class MaxPool2d(_MaxPoolNd):
     Args:
         kernel_size: Size of the window, a number or a pair; the same for the following.
         stride: Step of the window; its size if left out.
-        padding: What is put on both sides: never the largest.
+        padding: The number of elements put on both sides, which are never the largest.
         dilation: Distance of the window's elements.
         return_indices: Whether to return where the largest elements were, too.
         ceil_mode: Whether a window may reach over the edge.
@@ -84,7 +84,7 @@ class MaxPool3d(_MaxPoolNd):
     Args:
         kernel_size: Size of the window, a number or three; the same for the following.
         stride: Step of the window; its size if left out.
-        padding: How many elements, never the largest, are put on both sides.
+        padding: The number of elements put on both sides, which are never the largest.
         dilation: Distance of the window's elements.
         return_indices: Whether to return where the largest elements were, too.
         ceil_mode: Whether a window may reach over the edge.
@@ -134,7 +134,7 @@ class AvgPool1d(Module):
 
 
 class _AvgPool(AvgPool1d):
-    """Args: see `AvgPool2d`."""
+    """Base of average pooling over several dims, with the arguments of `AvgPool2d`."""
 
     def __init__(
         self, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
@@ -158,7 +158,7 @@ class AvgPool2d(_AvgPool):
         padding: Zeros put on both sides.
         ceil_mode: Whether a window may reach over the edge.
         count_include_pad: Whether the zeros count.
-        divisor_override: What to divide by instead of the number of elements.
+        divisor_override: The divisor of each sum; the number of elements if left out.
 
     Shape:
         Input `[N, C, H, W]` or `[C, H, W]`; output the same with H' and W', each as L' of `AvgPool1d`.
@@ -181,7 +181,7 @@ class AvgPool3d(_AvgPool):
         padding: Zeros put on both sides.
         ceil_mode: Whether a window may reach over the edge.
         count_include_pad: Whether the zeros count.
-        divisor_override: What to divide by instead of the number of elements.
+        divisor_override: The divisor of each sum; the number of elements if left out.
 
     Shape:
         Input `[N, C, D, H, W]` or without N; output the same with D', H' and W', each as L' of `AvgPool1d`.
@@ -249,7 +249,7 @@ class AdaptiveAvgPool3d(_Adaptive):
 
 
 class _AdaptiveMax(_Adaptive):
-    """Args: output_size; return_indices, whether to return where the largest elements were, too."""
+    """Base of adaptive max pooling, which may return the places of the largest elements, too."""
 
     def __init__(self, output_size: Any, return_indices: bool = False) -> None:
         super().__init__(output_size)
@@ -302,7 +302,7 @@ class AdaptiveMaxPool3d(_AdaptiveMax):
 
 
 class _LPPool(Module):
-    """Args: see `LPPool2d`."""
+    """Base of pooling by p-norms, with the arguments of `LPPool2d`."""
 
     def __init__(self, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> None:
         super().__init__()
@@ -372,7 +372,7 @@ class LPPool3d(_LPPool):
 
 
 class _MaxUnpoolNd(Module):
-    """Args: kernel_size, stride and padding of the pooling that is undone."""
+    """Base of the inverses of max pooling; the arguments are those of the pooling."""
 
     def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0) -> None:
         super().__init__()
@@ -464,7 +464,7 @@ class MaxUnpool3d(_MaxUnpoolNd):
 
 
 class _FractionalMaxPool(Module):
-    """Args: see `FractionalMaxPool2d`."""
+    """Base of max pooling with random steps, with the arguments of `FractionalMaxPool2d`."""
 
     def __init__(
         self, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: bool = False,
@@ -472,7 +472,7 @@ class _FractionalMaxPool(Module):
     ) -> None:  # fmt: skip
         super().__init__()
         if (output_size is None) == (output_ratio is None):
-            raise UsageError(f"{type(self).__name__} needs output_size or output_ratio, one of them")
+            raise UsageError(f"{type(self).__name__} takes output_size or output_ratio; pass one of them, and only one")
         self.kernel_size, self.return_indices = kernel_size, return_indices
         self.output_size, self.output_ratio = output_size, output_ratio
         self.register_buffer("_random_samples", _random_samples)
@@ -486,8 +486,8 @@ class FractionalMaxPool2d(_FractionalMaxPool):
 
     Args:
         kernel_size: Size of the window, a number or a pair.
-        output_size: Height and width of the result; or else
-        output_ratio: by what, between 0 and 1, to multiply height and width.
+        output_size: Height and width of the result; None to use `output_ratio`.
+        output_ratio: The factor of height and width, between 0 and 1; None to use `output_size`.
         return_indices: Whether to return where the largest elements were, too.
 
     >>> import jit
@@ -504,8 +504,8 @@ class FractionalMaxPool3d(_FractionalMaxPool):
 
     Args:
         kernel_size: Size of the window, a number or three.
-        output_size: Depth, height and width of the result; or else
-        output_ratio: by what, between 0 and 1, to multiply depth, height and width.
+        output_size: Depth, height and width of the result; None to use `output_ratio`.
+        output_ratio: The factor of depth, height and width, between 0 and 1; None to use `output_size`.
         return_indices: Whether to return where the largest elements were, too.
 
     Shape:

@@ -55,7 +55,7 @@ class RNNBase(Module):
 
     def _check_options(self, dropout: Any) -> None:
         if isinstance(dropout, bool) or not 0 <= dropout <= 1:
-            raise UsageError(f"dropout is a probability between 0 and 1, and {dropout!r} was given")
+            raise UsageError(f"dropout is {dropout!r}; pass a probability between 0 and 1")
         if dropout > 0 and self.num_layers == 1:
             told = (
                 f"dropout={dropout} does nothing with num_layers=1: it acts on the outputs of all layers but the last"
@@ -65,9 +65,9 @@ class RNNBase(Module):
             raise UsageError(f"there is no recurrent network {self.mode!r}; there are {', '.join(_GATES)}")
         if min(self.hidden_size, self.num_layers) < 1:
             sizes = f"{self.hidden_size} and {self.num_layers}"
-            raise UsageError(f"hidden_size and num_layers must be at least 1, and {sizes} were given")
+            raise UsageError(f"hidden_size and num_layers are {sizes}; pass numbers of at least 1")
         if not 0 <= self.proj_size < self.hidden_size:
-            raise UsageError(f"proj_size lies between 0 and hidden_size={self.hidden_size}, and is {self.proj_size}")
+            raise UsageError(f"proj_size is {self.proj_size}; pass 0 to {self.hidden_size - 1}: less than hidden_size")
         if self.proj_size and self.mode != "LSTM":
             raise UsageError("only an LSTM projects its output; leave proj_size out")
 
@@ -117,7 +117,7 @@ class RNNBase(Module):
     # -- calling ---------------------------------------------------------------------------------------------------
 
     def _run(self, input: Any, states: Any) -> tuple[Any, ...]:
-        """(outputs, last states); `states` is what the operator wants as `hx`."""
+        """The outputs and the last states; `states` is the argument `hx` of the operator."""
         operator = getattr(F, _OPERATORS[self.mode])
         weights = [weight for group in self.all_weights for weight in group]
         options = weights, self.bias, self.num_layers, self.dropout, self.training, self.bidirectional
@@ -159,7 +159,7 @@ class RNNBase(Module):
         return ", ".join([str(self.input_size), str(self.hidden_size), *said])
 
     def _forward(self, input: Any, hx: Any, sizes: tuple[int, ...]) -> tuple[Any, list[Any]]:
-        """(outputs, last states) from an input in any form; `hx` has a state for each of `sizes`, or is None."""
+        """The outputs and the last states for an input in any form; `hx` has a state for each size, or is None."""
         if isinstance(input, PackedSequence):
             return self._forward_packed(input, hx, sizes)
         self._check_input(input, (2, 3))
@@ -188,7 +188,7 @@ class RNNBase(Module):
 
 
 def _with_batch(module: RNNBase, state: Any) -> Any:
-    """The state of one sequence as that of a batch of one."""
+    """The state of one sequence without a batch as that of a batch of one."""
     if state.ndim != 2:
         given = list(state.shape)
         raise ShapeError(f"{type(module).__name__}: a sequence without a batch takes states of 2 dims, not {given}")
@@ -311,6 +311,6 @@ class LSTM(RNNBase):
             ShapeError: The input or a state does not fit.
         """
         if hx is not None and len(hx) != 2:
-            raise UsageError(f"LSTM: hx should be (h, c), got {len(hx)} tensors")
+            raise UsageError(f"LSTM: hx should be (h, c), got {len(hx)} tensors; pass a pair of states")
         output, (h, c) = self._forward(input, hx, (self._output_size, self.hidden_size))
         return output, (h, c)

@@ -8,7 +8,7 @@ from jit.eager.namespace import F
 from jit.ir.errors import UsageError
 
 REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
-"""The numbers by which ATen knows them."""
+"""The numbers of the reductions in ATen."""
 
 
 def reduction_word(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
@@ -27,7 +27,7 @@ def reduction_word(size_average: bool | None, reduce: bool | None, reduction: st
 
 
 def reduction_code(size_average: bool | None, reduce: bool | None, reduction: str) -> int:
-    """The number by which ATen knows a reduction.
+    """The number of a reduction in ATen.
 
     Args:
         size_average: None, or False for "sum".

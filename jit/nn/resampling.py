@@ -15,7 +15,7 @@ class Upsample(Module):
         size: The new size, a number or one for each dim.
         scale_factor: How many times larger, a number or one for each dim; instead of `size`.
         mode: "nearest", "linear", "bilinear", "bicubic" or "trilinear".
-        align_corners: Whether the centres of the corners stay where they are, rather than their outer edges.
+        align_corners: Whether the centres of the corner elements stay in place, rather than their outer edges.
         recompute_scale_factor: Whether the factor is taken from the rounded new size.
 
     >>> import jit
@@ -45,8 +45,8 @@ class UpsamplingNearest2d(Upsample):
     """`Upsample` of images that repeats the nearest element.
 
     Args:
-        size: Height and width, a number or a pair; or else
-        scale_factor: how many times larger, a number or a pair.
+        size: The new height and width, a number or a pair; None to use `scale_factor`.
+        scale_factor: The factor of height and width, a number or a pair; None to use `size`.
     """
 
     def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
@@ -57,8 +57,8 @@ class UpsamplingBilinear2d(Upsample):
     """`Upsample` of images by bilinear interpolation with aligned corners.
 
     Args:
-        size: Height and width, a number or a pair; or else
-        scale_factor: how many times larger, a number or a pair.
+        size: The new height and width, a number or a pair; None to use `scale_factor`.
+        scale_factor: The factor of height and width, a number or a pair; None to use `size`.
     """
 
     def __init__(self, size: Any = None, scale_factor: Any = None) -> None:

@@ -1,4 +1,4 @@
-"""Layers that drop, reshape or pass on what they are given."""
+"""Layers without parameters that drop, reshape or pass on their input."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Unflatten(Module):
         super().__init__()
         sizes = unflattened_size if isinstance(unflattened_size, (tuple, list)) else (unflattened_size,)
         if not all(hasattr(size, "__index__") for size in sizes) or sizes is not unflattened_size:
-            raise KindError(f"unflattened_size is a tuple of sizes, not {unflattened_size!r}")
+            raise KindError(f"unflattened_size is {unflattened_size!r}; pass a tuple of sizes")
         self.dim, self.unflattened_size = dim, tuple(sizes)
 
     def forward(self, input: Any) -> Any:
@@ -204,7 +204,7 @@ class _Dropout(Module):
         super().__init__()
         expect_number("a dropout probability", p)
         if not 0 <= p <= 1:
-            raise UsageError(f"a dropout probability lies between 0 and 1, and {p} was given")
+            raise UsageError(f"the dropout probability is {p}; pass a number between 0 and 1")
         self.p, self.inplace = p, inplace
 
     def extra_repr(self) -> str:

@@ -58,14 +58,14 @@ class _TransformerLayer(Module):
         self.activation = _activation(activation)
 
     def _summed(self, number: int, x: Any, part: Callable[[Any], Any]) -> Any:
-        """x and what `part` makes of it, with a norm before or after."""
+        """The sum of x and `part(x)`, with a norm before `part` or after the sum."""
         norm, dropout = getattr(self, f"norm{number}"), getattr(self, f"dropout{number}")
         if self.norm_first:
             return x + dropout(part(norm(x)))
         return norm(x + dropout(part(x)))
 
     def _look(self, x: Any, mask: Any, padding: Any, is_causal: bool) -> Any:
-        """Attention of x to itself."""
+        """The result of self-attention on x."""
         options = {"attn_mask": mask, "key_padding_mask": padding, "is_causal": is_causal and mask is not None}
         return self.self_attn(x, x, x, need_weights=False, **options)[0]
 
@@ -111,7 +111,7 @@ class TransformerEncoderLayer(_TransformerLayer):
             src: `[L, N, E]`, `[N, L, E]` if `batch_first`, or `[L, E]`.
             src_mask: `[L, L]` or `[N * nhead, L, L]`: True for hidden places, or numbers added to scores.
             src_key_padding_mask: `[N, L]` or `[L]`, likewise.
-            is_causal: Says that `src_mask` is the causal one.
+            is_causal: Whether `src_mask` is the causal one.
 
         Returns:
             A tensor of the sizes of `src`.
@@ -157,8 +157,8 @@ class TransformerDecoderLayer(_TransformerLayer):
             memory_mask: `[L, S]` or `[N * nhead, L, S]`, likewise.
             tgt_key_padding_mask: `[N, L]` or `[L]`, likewise.
             memory_key_padding_mask: `[N, S]` or `[S]`, likewise.
-            tgt_is_causal: Says that `tgt_mask` is the causal one.
-            memory_is_causal: Says that `memory_mask` is the causal one.
+            tgt_is_causal: Whether `tgt_mask` is the causal one.
+            memory_is_causal: Whether `memory_mask` is the causal one.
 
         Returns:
             A tensor of the sizes of `tgt`.
@@ -207,7 +207,7 @@ class TransformerEncoder(Module):
             src: `[L, N, E]`, `[N, L, E]` if `batch_first`, or `[L, E]`.
             mask: `[L, L]` or `[N * nhead, L, L]`: True for hidden places, or numbers added to scores.
             src_key_padding_mask: `[N, L]` or `[L]`, likewise.
-            is_causal: Says that `mask` is the causal one.
+            is_causal: Whether `mask` is the causal one.
 
         Returns:
             A tensor of the sizes of `src`.
@@ -245,8 +245,8 @@ class TransformerDecoder(Module):
             memory_mask: `[L, S]` or `[N * nhead, L, S]`, likewise.
             tgt_key_padding_mask: `[N, L]` or `[L]`, likewise.
             memory_key_padding_mask: `[N, S]` or `[S]`, likewise.
-            tgt_is_causal: Says that `tgt_mask` is the causal one.
-            memory_is_causal: Says that `memory_mask` is the causal one.
+            tgt_is_causal: Whether `tgt_mask` is the causal one.
+            memory_is_causal: Whether `memory_mask` is the causal one.
 
         Returns:
             A tensor of the sizes of `tgt`.
@@ -326,9 +326,9 @@ class Transformer(Module):
             src_key_padding_mask: `[N, S]` or `[S]`, likewise.
             tgt_key_padding_mask: `[N, L]` or `[L]`, likewise.
             memory_key_padding_mask: `[N, S]` or `[S]`, likewise, for the decoder's looks at the encoder's output.
-            src_is_causal: Says that `src_mask` is the causal one.
-            tgt_is_causal: Says that `tgt_mask` is the causal one.
-            memory_is_causal: Says that `memory_mask` is the causal one.
+            src_is_causal: Whether `src_mask` is the causal one.
+            tgt_is_causal: Whether `tgt_mask` is the causal one.
+            memory_is_causal: Whether `memory_mask` is the causal one.
 
         Returns:
             A tensor of the sizes of `tgt`.

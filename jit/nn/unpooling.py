@@ -13,14 +13,14 @@ __all__ = ["lp_pool1d", "lp_pool2d", "lp_pool3d", "max_unpool1d", "max_unpool2d"
 
 
 def spread(value: Any, rank: int) -> tuple[Any, ...]:
-    """One number, also alone in a list, or one for each dim, as one for each dim.
+    """The numbers for each of `rank` dims, given as one number, alone or in a list, or as one for each.
 
     Raises:
         ShapeError: There are several numbers, but not one for each dim.
     """
     given = tuple(value) if isinstance(value, (tuple, list)) else (value,)
     if len(given) not in (1, rank):
-        raise ShapeError(f"one number is needed, or {rank}, one a dim, and {len(given)} were given: {value}")
+        raise ShapeError(f"{len(given)} numbers were given for {rank} dims, {value}; pass one, or one for each dim")
     return given * rank if len(given) == 1 else given
 
 
@@ -74,7 +74,7 @@ def _max_unpool(rank: int) -> Callable[..., Any]:
         input: What `max_pool{rank}d(..., return_indices=True)` gave, `[N, C, ...]` or `[C, ...]`.
         indices: The places that it gave.
         kernel_size, stride, padding: Those of the pooling.
-        output_size: The sizes that were pooled, where several could have been.
+        output_size: The sizes of the input of the pooling, where several are possible.
     """
     return function
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Gate(Function):
-    """Returns its tensors as they are; shows their gradients to a function that may replace them."""
+    """Returns its tensors as they are, and shows their gradients to a function that may replace them."""
 
     @staticmethod
     def forward(ctx: Any, show: Callable[[tuple[Any, ...]], Sequence[Any]], *tensors: Any) -> Any:
@@ -50,7 +50,7 @@ class WatchedRow:
         self.places = [i for i, m in enumerate(members) if isinstance(m, Tensor) and m.requires_grad]
 
     def passed(self, show: Callable[[tuple[Any, ...]], Sequence[Any]]) -> tuple[Any, ...]:
-        """The members, those tensors behind a gate that shows their gradients to `show`."""
+        """The members, those tensors passed through a gate that shows their gradients to `show`."""
         if not self.places:
             return self.members
         found = list(self.members)
@@ -78,15 +78,15 @@ class ModuleWatch:
         self.incoming: tuple[Any, ...] | None = None
         """The gradients of the results, once they are known."""
         self.arguments: WatchedRow | None = None
-        """The facts that are known of the arguments."""
+        """The arguments of the call, once it has begun."""
 
     def enter(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The arguments behind the first gate."""
+        """The arguments, passed through the first gate."""
         self.arguments = WatchedRow(args)
         return self.arguments.passed(self._on_inputs)
 
     def leave(self, result: Any) -> Any:
-        """The result behind the second gate: a tensor, or a tuple with tensors directly in it."""
+        """The result, passed through the second gate: a tensor, or a tuple with tensors directly in it."""
         if not isinstance(result, (Tensor, tuple)) and self.module.__dict__.get("_sees_nested"):
             leaves, structure = flatten(result)
             row = WatchedRow(tuple(leaves))
@@ -117,7 +117,10 @@ class ModuleWatch:
             unknown = (None,) * (0 if self.arguments is None else len(self.arguments.members))
             if any(gradient is not None for gradient in self._run(unknown)):
                 name = type(self.module).__name__
-                raise UsageError(f"a backward hook gave gradients of arguments, and no argument of this {name} has one")
+                raise UsageError(
+                    f"a backward hook returned gradients of arguments, but no argument of this {name} requires one; "
+                    "return None"
+                )
 
     def _on_inputs(self, gradients: tuple[Any, ...]) -> Sequence[Any]:
         assert self.arguments is not None
@@ -137,5 +140,7 @@ def _replaced(given: Any, gradients: tuple[Any, ...]) -> tuple[Any, ...]:
         return gradients
     listed = tuple(given) if isinstance(given, (tuple, list)) else (given,)
     if len(listed) != len(gradients):
-        raise UsageError(f"a backward hook returned {len(listed)} gradients where there are {len(gradients)}")
+        raise UsageError(
+            f"a backward hook returned {len(listed)} gradients where there are {len(gradients)}; return that many"
+        )
     return listed

@@ -114,8 +114,8 @@ def _() -> Iterator[Sample]:
 # -- extrema -----------------------------------------------------------------------------------------------------
 
 
-def _running(m: Numpy, ufunc: Any, self: Array, dim: int) -> Any:
-    """(running extrema, where each was last attained); from a NaN on, all are NaN."""
+def _running(m: Numpy, ufunc: np.ufunc, self: Array, dim: int) -> Any:
+    """(running extrema, the index where each was last attained); from a NaN on, all are NaN."""
     at = wrap_dim(dim, self.ndim)
     if not self.ndim or not self.size:
         return self.copy(), m.zeros(self.shape, m.int64)
@@ -128,7 +128,9 @@ def _running(m: Numpy, ufunc: Any, self: Array, dim: int) -> Any:
 def _running_type(self: KnownType, dim: int) -> Sequence[Type]:
     wrap_dim(dim, len(self.sizes or ()))
     if self.dtype is not None and is_complex(self.dtype):
-        raise DTypeError("running extrema do not take complex tensors: complex numbers have no order")
+        raise DTypeError(
+            "cummax and cummin do not take complex tensors, which have no order; compare abs() or the real parts"
+        )
     return [TensorType(d, self.sizes, None, self.device) for d in (self.dtype, dtypes.int64)]
 
 
@@ -141,7 +143,7 @@ def _to_attained(F: Ops, g: Tensor, out: Sequence[Tensor], dim: int) -> Tensor:
        kernel=Kernel("scan"),
        promote=("self",), grad=dict(self=lambda F, g, out, dim: _to_attained(F, g, out, dim)))  # fmt: skip
 def cummax(m: Numpy, self: Array, dim: int) -> Sequence[Array | None]:
-    """(the running maximum along dim, where each was last attained)."""
+    """(the running maximum along dim, the index where it was last attained)."""
     return _running(m, m.maximum, self, dim)
 
 
@@ -150,12 +152,12 @@ def cummax(m: Numpy, self: Array, dim: int) -> Sequence[Array | None]:
        kernel=Kernel("scan"),
        promote=("self",), grad=dict(self=lambda F, g, out, dim: _to_attained(F, g, out, dim)))  # fmt: skip
 def cummin(m: Numpy, self: Array, dim: int) -> Sequence[Array | None]:
-    """(the running minimum along dim, where each was last attained)."""
+    """(the running minimum along dim, the index where it was last attained)."""
     return _running(m, m.minimum, self, dim)
 
 
 def _running_extremum(t: Terms, self: Term, monoid: str) -> Any:
-    """(the extremum so far, where it was last attained)."""
+    """(the extremum so far, the index where it was last attained)."""
     extremum = t.running(monoid, self)
     if not t.row:
         return extremum, t.apply(lambda m, a: m.constant(0, dtypes.int64), self, dtype=dtypes.int64)
@@ -189,7 +191,7 @@ def _() -> Iterator[Sample]:
 
 @composite("aten::diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor")
 def diff(F: Ops, self: Tensor, n: int, dim: int, prepend: Tensor | None, append: Tensor | None) -> Tensor:
-    """n times the difference of neighbours along dim; of bools, whether they differ."""
+    """The differences of neighbours along dim, taken n times; of bools, whether they differ."""
     if self.ndim == 0:
         raise ShapeError("diff: expects at least 1 dim, got a 0-d tensor")
     if n < 0:
@@ -217,11 +219,13 @@ def _() -> Iterator[Sample]:
 
 
 def _steps(F: Ops, name: str, y: Tensor, x: Tensor, dim: int) -> Tensor:
-    """The distances of the places x along dim, shaped to be multiplied with the pairs of y."""
+    """The distances between the places x along dim, shaped to be multiplied with the pairs of y."""
     at = wrap_dim(dim, y.ndim)
     if x.ndim == 1:
         if x.shape[0] != y.shape[at]:
-            raise ShapeError(f"{name}: {x.shape[0]} places do not fit a dim of size {y.shape[at]}")
+            raise ShapeError(
+                f"{name}: x should have {y.shape[at]} places, one for each entry of dim {dim}, got {x.shape[0]}"
+            )
         return F.reshape(F.diff(x), [-1 if d == at else 1 for d in range(y.ndim)])
     return F.diff(x, 1, at - y.ndim)
 
@@ -242,7 +246,7 @@ def _nothing(F: Ops, y: Tensor, dim: int) -> Tensor:
 
 @composite("aten::trapezoid.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor", aliases=("trapz",), namespaces=("jit",))
 def trapezoid_at(F: Ops, y: Tensor, x: Tensor, dim: int) -> Tensor:
-    """The integral of y along dim, given at the places x, by trapezoids."""
+    """The integral of y along dim by trapezoids; its values lie at the places x, or dx apart."""
     if y.shape[dim] == 0:
         return _nothing(F, y, dim)
     return _half(F.sum(_steps(F, "trapezoid", y, x, dim) * _pairs(F, y, dim), dim))
@@ -251,7 +255,7 @@ def trapezoid_at(F: Ops, y: Tensor, x: Tensor, dim: int) -> Tensor:
 @composite("aten::trapezoid.dx(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor", aliases=("trapz",),
            namespaces=("jit",))  # fmt: skip
 def trapezoid(F: Ops, y: Tensor, dx: Number, dim: int) -> Tensor:
-    """The integral of y along dim, its values dx apart, by trapezoids."""
+    """The integral of y along dim by trapezoids; its values lie dx apart."""
     if y.shape[dim] == 0:
         return _nothing(F, y, dim)
     return F.sum(_pairs(F, y, dim), dim) * (dx / 2)
@@ -259,13 +263,13 @@ def trapezoid(F: Ops, y: Tensor, dx: Number, dim: int) -> Tensor:
 
 @composite("aten::cumulative_trapezoid.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor", namespaces=("jit",))
 def cumulative_trapezoid_at(F: Ops, y: Tensor, x: Tensor, dim: int) -> Tensor:
-    """The running integral of y along dim, given at the places x, by trapezoids."""
+    """The running integral of y along dim by trapezoids; its values lie at the places x, or dx apart."""
     return _half(F.cumsum(_steps(F, "cumulative_trapezoid", y, x, dim) * _pairs(F, y, dim), dim))
 
 
 @composite("aten::cumulative_trapezoid.dx(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor", namespaces=("jit",))
 def cumulative_trapezoid(F: Ops, y: Tensor, dx: Number, dim: int) -> Tensor:
-    """The running integral of y along dim, its values dx apart, by trapezoids."""
+    """The running integral of y along dim by trapezoids; its values lie dx apart."""
     return F.cumsum(_pairs(F, y, dim), dim) * (dx / 2)
 
 

@@ -51,7 +51,7 @@ def _with(*options: Any) -> Any:
 
 
 def has_exact_attributes(x: Value) -> bool:
-    """Whether ONNX's float32 attributes are good enough for x; onnxruntime has no float64 kernels for these either."""
+    """Whether ONNX's float32 attributes are exact enough for x; onnxruntime lacks the float64 kernels, too."""
     return x.dtype is not dtypes.float64
 
 
@@ -74,7 +74,7 @@ def _(g: OnnxWriter, self: Value) -> Value:
 
 @composite("aten::relu6(Tensor self) -> Tensor", inplace=True, samples=unary(), namespaces=FUNCTIONAL)
 def relu6(F: Ops, self: Tensor) -> Tensor:
-    """self kept between 0 and 6."""
+    """self, at least 0 and at most 6."""
     return F.hardtanh(self, 0, 6)
 
 
@@ -84,7 +84,7 @@ def relu6(F: Ops, self: Tensor) -> Tensor:
            grad=dict(self=lambda F, g, self, negative_slope:
                           F.leaky_relu_backward(g, self, negative_slope, False)))  # fmt: skip
 def leaky_relu(m: Math, self: Elements, negative_slope: Number) -> Elements:
-    """self, times negative_slope below 0."""
+    """self where above 0, negative_slope * self elsewhere."""
     return m.where(self > 0, self, self * negative_slope)
 
 
@@ -103,7 +103,7 @@ def _(g: OnnxWriter, self: Value, negative_slope: Number) -> Value:
            grad=dict(self=lambda F, g, self, min_val, max_val:
                           F.hardtanh_backward(g, self, min_val, max_val)))  # fmt: skip
 def hardtanh(m: Math, self: Elements, min_val: Number, max_val: Number) -> Elements:
-    """self kept between min_val and max_val."""
+    """self, at least min_val and at most max_val."""
     if min_val > max_val:
         raise UsageError(f"hardtanh: min_val {min_val} is above max_val {max_val}")
     return m.minimum(m.maximum(self, min_val), max_val)
@@ -121,7 +121,7 @@ def _(g: OnnxWriter, self: Value, min_val: Number, max_val: Number) -> Value:
            grad=dict(self=lambda F, g, self:
                           F.where(F.logical_and(F.gt(self, -3), F.lt(self, 3)), g / 6, 0)))  # fmt: skip
 def hardsigmoid(m: Math, self: Elements) -> Elements:
-    """self / 6 + 1 / 2, kept between 0 and 1."""
+    """self / 6 + 1 / 2, at least 0 and at most 1."""
     return m.minimum(m.maximum(self + 3, 0), 6) / 6
 
 
@@ -143,7 +143,7 @@ def _(g: OnnxWriter, self: Value) -> Value:
 
 
 def onnx_hardsigmoid(g: OnnxWriter, x: Value) -> Value:
-    """x / 6 + 0.5, kept between 0 and 1."""
+    """x / 6 + 0.5, at least 0 and at most 1."""
     if has_exact_attributes(x):
         return g.op("HardSigmoid", x, alpha=1 / 6, beta=0.5)
     zero, three, six = (g.constant(number, like=x) for number in (0, 3, 6))
@@ -155,7 +155,7 @@ def onnx_hardsigmoid(g: OnnxWriter, x: Value) -> Value:
            namespaces=("jit", "nn.functional"),
            grad=dict(self=lambda F, g, self, threshold: F.threshold_backward(g, self, threshold)))  # fmt: skip
 def threshold(m: Math, self: Elements, threshold: Number, value: Number) -> Elements:
-    """self where above threshold, `value` elsewhere."""
+    """self where above `threshold`, `value` elsewhere."""
     return m.where(self <= threshold, value, self)
 
 
@@ -216,7 +216,7 @@ def _(g: OnnxWriter, self: Value, lambd: Number) -> Value:
            grad=dict(self=lambda F, g, self, weight: F.where(F.gt(self, 0), g, g * weight),
                      weight=lambda F, g, self: F.where(F.gt(self, 0), 0, g * self)))  # fmt: skip
 def _prelu_kernel(m: Math, self: Elements, weight: Elements) -> Elements:
-    """self, times weight below 0."""
+    """self where above 0, weight * self elsewhere."""
     return m.where(self > 0, self, self * weight)
 
 
@@ -228,7 +228,7 @@ def _() -> Iterator[Sample]:
 
 @composite("aten::prelu(Tensor self, Tensor weight) -> Tensor", namespaces=EVERYWHERE)
 def prelu(F: Ops, self: Tensor, weight: Tensor) -> Tensor:
-    """self, times weight below 0: one weight for all, or one for each entry of dim 1."""
+    """self where above 0, weight * self elsewhere: one weight for all, or one for each entry of dim 1."""
     channels = weight.shape[0] if weight.ndim else 1
     if channels != 1 and (self.ndim < 2 or self.shape[1] != channels):
         raise ShapeError(
@@ -256,7 +256,7 @@ def _() -> Iterator[Sample]:
            grad=dict(self=lambda F, g, self, alpha, scale, input_scale:
                           F.elu_backward(g, alpha, scale, input_scale, False, self)))  # fmt: skip
 def elu(m: Math, self: Elements, alpha: Number, scale: Number, input_scale: Number) -> Elements:
-    """self, bent to alpha * (exp(self) - 1) below 0."""
+    """scale * self above 0, scale * alpha * (exp(input_scale * self) - 1) below."""
     return m.where(self > 0, self * scale, m.expm1(self * input_scale) * (alpha * scale))
 
 
@@ -264,7 +264,7 @@ elu.onnx(lambda g, self, alpha, scale, input_scale: onnx_elu(g, self, alpha, sca
 
 
 def onnx_elu(g: OnnxWriter, self: Value, alpha: Number, scale: Number, input_scale: Number) -> Value:
-    """Elu, whose one attribute is alpha; the scales are multiplied around it."""
+    """ONNX's Elu, whose only attribute is alpha; the scales are multiplied before and behind it."""
     if scale == 1 and input_scale == 1 and has_exact_attributes(self):
         return g.op("Elu", self, alpha=float(alpha))
     inner = onnx_scaled(g, self, input_scale)
@@ -276,12 +276,12 @@ def onnx_elu(g: OnnxWriter, self: Value, alpha: Number, scale: Number, input_sca
 @composite("aten::selu(Tensor self) -> Tensor", inplace=True, samples=_plain, namespaces=("jit", "nn.functional"),
            onnx=lambda g, self: onnx_selu(g, self))  # fmt: skip
 def selu(F: Ops, self: Tensor) -> Tensor:
-    """elu with the scales that keep mean and variance."""
+    """`elu` with the alpha and scale that keep mean 0 and variance 1 from layer to layer."""
     return F.elu(self, SELU_ALPHA, SELU_SCALE)
 
 
 def onnx_selu(g: OnnxWriter, x: Value) -> Value:
-    """Selu with all its digits."""
+    """ONNX's Selu with all digits of its constants."""
     if has_exact_attributes(x):
         return g.op("Selu", x, alpha=SELU_ALPHA, gamma=SELU_SCALE)
     return onnx_elu(g, x, SELU_ALPHA, SELU_SCALE, 1)
@@ -294,7 +294,7 @@ def onnx_selu(g: OnnxWriter, x: Value) -> Value:
     namespaces=("jit", "nn.functional"),
 )
 def celu(F: Ops, self: Tensor, alpha: Number) -> Tensor:
-    """elu that is smooth at 0 for any alpha."""
+    """self above 0, alpha * (exp(self / alpha) - 1) below."""
     return F.elu(self, alpha, 1, 1 / alpha)
 
 
@@ -384,7 +384,7 @@ def _() -> Iterator[Sample]:
            grad=dict(self=lambda F, g, self, approximate:
                           F.gelu_backward(g, self, approximate=approximate)))  # fmt: skip
 def gelu(m: Math, self: Elements, approximate: str) -> Elements:
-    """self times the normal distribution function of self, exactly or ("tanh") nearly."""
+    """self times the distribution function of the normal distribution, or its approximation by tanh."""
     if is_tanh(approximate):
         return self * 0.5 * (1 + m.tanh((self + self * self * self * TANH_CUBE) * TANH_SCALE))
     return self * 0.5 * (1 + m.erf(self * SQRT_HALF))
@@ -412,7 +412,7 @@ def _() -> Iterator[Sample]:
 
 @composite("aten::glu(Tensor self, int dim=-1) -> Tensor", namespaces=FUNCTIONAL)
 def glu(F: Ops, self: Tensor, dim: int) -> Tensor:
-    """The first half along dim, times the sigmoid of the second."""
+    """The first half of self along dim, times the sigmoid of the second."""
     at = wrap_dim(dim, self.ndim)
     if self.ndim == 0 or self.shape[at] % 2:
         raise ShapeError(f"glu: dim {dim} of {list(self.shape)} cannot be halved")
@@ -454,7 +454,7 @@ def _prepared(m: Numpy, self: Array, dim: int, dtype: DType | None) -> tuple[OnA
 
 
 def _powers(t: Terms, x: Term, top: Term) -> tuple[Any, Any, Any]:
-    """(x less its maximum, exp of that, the sum of that)."""
+    """(x less its maximum, exp of the difference, the sum of these powers)."""
     low = t.apply(lambda m, a, top: a - top, x, top)
     powers = t.apply(lambda m, a: m.exp(a), low, cost=20)
     return low, powers, t.reduce("sum", powers)
@@ -501,7 +501,7 @@ def onnx_softmax(name: str) -> Any:
        grad=dict(self=lambda F, g, out, dim, self_meta:
                       F._softmax_backward_data(g, out, dim, self_meta.dtype)))  # fmt: skip
 def softmax(m: Numpy, self: Array, dim: int, dtype: DType | None) -> Array:
-    """exp(self), scaled to sum to 1 along dim."""
+    """exp(self) divided by its sum along dim."""
     t, x, top, result = _prepared(m, self, dim, dtype)
     _, powers, total = _powers(t, x, top)
     return (powers / total).astype(result, copy=False).reshape(self.shape)
@@ -527,7 +527,7 @@ def _safe_powers(t: Terms, x: Term, top: Term) -> tuple[Any, Any]:
        grad=dict(self=lambda F, g, out, dim, self_meta:
                       F._softmax_backward_data(g, out, dim, self_meta.dtype)))  # fmt: skip
 def _safe_softmax(m: Numpy, self: Array, dim: int, dtype: DType | None) -> Array:
-    """softmax, and zeros where all along dim is -inf: nothing is looked at."""
+    """`softmax`, but zeros rather than NaN where all elements along dim are -inf."""
     t, x, top, result = _prepared(m, self, dim, dtype)
     powers, total = _safe_powers(t, x, top)
     return (powers / total).astype(result, copy=False).reshape(self.shape)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @composite("aten::column_stack(Tensor[] tensors) -> Tensor", namespaces=("jit",))
 def column_stack(F: Ops, tensors: Sequence[Tensor]) -> Tensor:
-    """Side by side, vectors as columns."""
+    """The tensors joined along dim 1; vectors are columns."""
     return F.hstack([F.reshape(t, [t.numel(), 1]) if t.ndim < 2 else t for t in tensors])
 
 
@@ -40,7 +40,7 @@ def _() -> Iterator[Sample]:
 
 @composite("aten::dstack(Tensor[] tensors) -> Tensor", namespaces=("jit",))
 def dstack(F: Ops, tensors: Sequence[Tensor]) -> Tensor:
-    """One behind the other, along dim 2."""
+    """The tensors joined along dim 2, with at least three dims."""
     return F.cat(F.atleast_3d(list(tensors)), 2)
 
 
@@ -58,43 +58,43 @@ def _split_dim(name: str, self: Tensor, least: int, dim: int) -> int:
 
 def _checked_split(F: Ops, name: str, self: Tensor, where: int | Ints, dim: int) -> list[Tensor]:
     if isinstance(where, int) and (where < 1 or self.shape[dim] % where):
-        raise ShapeError(f"{name}: a dim of size {self.shape[dim]} is not cut into {where} equal parts")
+        raise ShapeError(f"{name}: a dim of size {self.shape[dim]} cannot be cut into {where} equal parts")
     return F.tensor_split(self, where, dim)
 
 
 @composite("aten::hsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]")
 def hsplit(F: Ops, self: Tensor, sections: int) -> list[Tensor]:
-    """Views of equal parts from left to right: of dim 1, or of a vector's only dim."""
+    """Views of parts of dim 1, or of a vector's only dim: `sections` equal ones, or cut at each of `indices`."""
     return _checked_split(F, "hsplit", self, sections, _split_dim("hsplit", self, 1, min(self.ndim - 1, 1)))
 
 
 @composite("aten::hsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]")
 def hsplit_at(F: Ops, self: Tensor, indices: Ints) -> list[Tensor]:
-    """Views from left to right, cut at the indices."""
+    """Views of parts of dim 1, or of a vector's only dim, cut at the indices."""
     return _checked_split(F, "hsplit", self, indices, _split_dim("hsplit", self, 1, min(self.ndim - 1, 1)))
 
 
 @composite("aten::vsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]")
 def vsplit(F: Ops, self: Tensor, sections: int) -> list[Tensor]:
-    """Views of equal parts of dim 0."""
+    """Views of parts of dim 0: `sections` equal ones, or cut at each of `indices`."""
     return _checked_split(F, "vsplit", self, sections, _split_dim("vsplit", self, 2, 0))
 
 
 @composite("aten::vsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]")
 def vsplit_at(F: Ops, self: Tensor, indices: Ints) -> list[Tensor]:
-    """Views of dim 0, cut at the indices."""
+    """Views of parts of dim 0, cut at the indices."""
     return _checked_split(F, "vsplit", self, indices, _split_dim("vsplit", self, 2, 0))
 
 
 @composite("aten::dsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]")
 def dsplit(F: Ops, self: Tensor, sections: int) -> list[Tensor]:
-    """Views of equal parts of dim 2."""
+    """Views of parts of dim 2: `sections` equal ones, or cut at each of `indices`."""
     return _checked_split(F, "dsplit", self, sections, _split_dim("dsplit", self, 3, 2))
 
 
 @composite("aten::dsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]")
 def dsplit_at(F: Ops, self: Tensor, indices: Ints) -> list[Tensor]:
-    """Views of dim 2, cut at the indices."""
+    """Views of parts of dim 2, cut at the indices."""
     return _checked_split(F, "dsplit", self, indices, _split_dim("dsplit", self, 3, 2))
 
 
@@ -117,24 +117,24 @@ def _() -> Iterator[Sample]:
 
 @composite("aten::fliplr(Tensor self) -> Tensor")
 def fliplr(F: Ops, self: Tensor) -> Tensor:
-    """The columns in reversed order."""
+    """self with its columns, the entries of dim 1, in reversed order."""
     return F.flip(self, [_split_dim("fliplr", self, 2, 1)])
 
 
 @composite("aten::flipud(Tensor self) -> Tensor")
 def flipud(F: Ops, self: Tensor) -> Tensor:
-    """The rows in reversed order."""
+    """self with its rows, the entries of dim 0, in reversed order."""
     return F.flip(self, [_split_dim("flipud", self, 1, 0)])
 
 
 @composite("aten::rot90(Tensor self, int k=1, int[] dims=[0, 1]) -> Tensor")
 def rot90(F: Ops, self: Tensor, k: int, dims: Ints) -> Tensor:
-    """Turned by k quarters in the plane of two dims, from the first towards the second."""
+    """self turned by k quarter turns in the plane of two dims, from the first towards the second."""
     if len(dims) != 2 or self.ndim < 2:
         raise ShapeError(f"rot90: expects a tensor of 2 dims or more and two dims, got {self.ndim} and {list(dims)}")
     a, b = (wrap_dim(d, self.ndim) for d in dims)
     if a == b:
-        raise ShapeError(f"rot90: the dims {list(dims)} are the same")
+        raise ShapeError(f"rot90: dims {list(dims)} are the same; name two different dims")
     turns = {1: [b], 2: [a, b], 3: [a]}
     turned = F.flip(self, turns[k % 4]) if k % 4 else F.clone(self)
     return F.clone(F.transpose(turned, a, b)) if k % 2 else turned
@@ -159,7 +159,7 @@ rot90.sampler = _more_turns
 
 @composite("aten::ravel(Tensor(a) self) -> Tensor(a)")
 def ravel(F: Ops, self: Tensor) -> Tensor:
-    """All elements in one dim; a view of a contiguous tensor."""
+    """All elements of self in one dim; a view if self is contiguous, else a copy."""
     return F.view(F.contiguous(self), [-1])
 
 
@@ -172,7 +172,7 @@ def _() -> Iterator[Sample]:
 
 @composite("aten::adjoint(Tensor(a) self) -> Tensor(a)")
 def adjoint(F: Ops, self: Tensor) -> Tensor:
-    """The last two dims exchanged, complex numbers conjugated."""
+    """self with its last two dims exchanged, and complex numbers conjugated."""
     turned = F.transpose(self, -2, -1)
     return F.conj(turned) if self.dtype.is_complex else turned
 
@@ -184,7 +184,7 @@ def _() -> Iterator[Sample]:
 
 @composite("aten::channel_shuffle(Tensor self, int groups) -> Tensor", namespaces=("jit",))
 def channel_shuffle(F: Ops, self: Tensor, groups: int) -> Tensor:
-    """The channels of dim 1 dealt out: from each group the first, then the second of each."""
+    """self with its channels dealt out: the first of each of `groups` groups, then the second of each, and so on."""
     if self.ndim < 3 or groups < 1 or self.shape[1] % groups:
         raise ShapeError(f"channel_shuffle: {groups} groups do not divide dim 1 of the sizes {list(self.shape)}")
     n, c, *rest = self.shape
@@ -202,10 +202,10 @@ def _() -> Iterator[Sample]:
 
 @composite("aten::diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor")
 def diag_embed(F: Ops, self: Tensor, offset: int, dim1: int, dim2: int) -> Tensor:
-    """self on a diagonal of the new dims dim1 and dim2, zeros around it."""
+    """self on a diagonal of two new dims, dim1 and dim2, zeros elsewhere: [..., n] gives [..., n, n]."""
     a, b = (wrap_dim(d, self.ndim + 1) for d in (dim1, dim2))
     if a == b:
-        raise ShapeError(f"diag_embed: dim1 and dim2 are both {a}")
+        raise ShapeError(f"diag_embed: dim1 and dim2 are both {a}; name two different dims")
     if self.ndim == 0:
         raise ShapeError("diag_embed: expects at least 1 dim, got a 0-d tensor")
     sizes = list(self.shape[:-1])
@@ -224,7 +224,7 @@ def _() -> Iterator[Sample]:
 
 @composite("aten::diag(Tensor self, int diagonal=0) -> Tensor")
 def diag(F: Ops, self: Tensor, diagonal: int) -> Tensor:
-    """A vector as the diagonal of a matrix, or a matrix's diagonal as a new vector."""
+    """A matrix with the vector self on a diagonal, or a copy of the matrix self's diagonal."""
     if self.ndim not in (1, 2):
         raise ShapeError(f"diag: expects a vector or a matrix, got the sizes {list(self.shape)}")
     return F.diag_embed(self, diagonal) if self.ndim == 1 else F.clone(F.diagonal(self, diagonal))
@@ -239,7 +239,7 @@ def _() -> Iterator[Sample]:
 @composite("aten::linalg_diagonal(Tensor(a) A, *, int offset=0, int dim1=-2, int dim2=-1) -> Tensor(a)",
            namespaces=("linalg",))  # fmt: skip
 def linalg_diagonal(F: Ops, A: Tensor, offset: int, dim1: int, dim2: int) -> Tensor:
-    """A view of the diagonal of each matrix."""
+    """A view of the diagonal of each matrix of a batch."""
     return F.diagonal(A, offset, dim1, dim2)
 
 
@@ -251,7 +251,7 @@ def _() -> Iterator[Sample]:
 
 @composite("aten::diagflat(Tensor self, int offset=0) -> Tensor")
 def diagflat(F: Ops, self: Tensor, offset: int) -> Tensor:
-    """All elements as the diagonal of a matrix."""
+    """A matrix with all elements of self on a diagonal."""
     return F.diag_embed(F.reshape(self, [-1]), offset)
 
 
@@ -263,9 +263,11 @@ def _() -> Iterator[Sample]:
 
 @composite("aten::block_diag(Tensor[] tensors) -> Tensor", spreads=True, namespaces=("jit",))
 def block_diag(F: Ops, tensors: Sequence[Tensor]) -> Tensor:
-    """The matrices along a diagonal, zeros around them; vectors are rows."""
+    """The matrices along a diagonal, zeros elsewhere; vectors are rows."""
     if any(t.ndim > 2 for t in tensors):
-        raise ShapeError("block_diag: expects tensors of at most 2 dims")
+        raise ShapeError(
+            f"block_diag: expects tensors of at most 2 dims, got the sizes {[list(t.shape) for t in tensors]}"
+        )
     blocks = F.atleast_2d(list(tensors)) if tensors else [F.zeros([1, 0])]
     total, before, rows = sum(b.shape[1] for b in blocks), 0, []
     for block in blocks:
@@ -281,7 +283,7 @@ def _() -> Iterator[Sample]:
 
 @composite("aten::kron(Tensor self, Tensor other) -> Tensor")
 def kron(F: Ops, self: Tensor, other: Tensor) -> Tensor:
-    """Each element of self times the whole of other, in its place."""
+    """The Kronecker product: each element of self is replaced by its product with the whole of other."""
     ndim = max(self.ndim, other.ndim)
     a, b = ([1] * (ndim - t.ndim) + list(t.shape) for t in (self, other))
     left = F.reshape(self, [n for size in a for n in (size, 1)])
@@ -300,9 +302,9 @@ def _() -> Iterator[Sample]:
 
 @composite("aten::cartesian_prod(Tensor[] tensors) -> Tensor", spreads=True, namespaces=("jit",))
 def cartesian_prod(F: Ops, tensors: Sequence[Tensor]) -> Tensor:
-    """Every choice of one element of each vector, as rows; of one vector, itself."""
+    """Every combination of one element of each vector, as rows: [n * m * ..., vectors]; of one vector, itself."""
     if any(t.ndim != 1 for t in tensors):
-        raise ShapeError("cartesian_prod: expects vectors")
+        raise ShapeError(f"cartesian_prod: expects vectors, got the sizes {[list(t.shape) for t in tensors]}")
     if len(tensors) == 1:
         return tensors[0]
     return F.stack([F.reshape(F.clone(grid), [-1]) for grid in F.meshgrid(list(tensors), indexing="ij")], 1)
@@ -319,7 +321,7 @@ _CHOICES = {False: itertools.combinations, True: itertools.combinations_with_rep
 
 @array("aten::choices(int n, int r, bool repeated) -> Tensor", namespaces=(), grad=NOTHING)
 def choices(m: Numpy, n: int, r: int, repeated: bool) -> Array:
-    """All choices of r of the numbers below n as rows, each in order."""
+    """All combinations of r of the numbers below n as rows, each in ascending order."""
     found = list(_CHOICES[repeated](range(n), r))
     return m.array(found, m.int64).reshape(len(found), r)
 
@@ -343,7 +345,7 @@ def _() -> Iterator[Sample]:
 
 @composite("aten::combinations(Tensor self, int r=2, bool with_replacement=False) -> Tensor")
 def combinations(F: Ops, self: Tensor, r: int, with_replacement: bool) -> Tensor:
-    """All choices of r elements of a vector, as rows."""
+    """All combinations of r elements of a vector, as rows: [count, r]."""
     if self.ndim != 1 or r < 0:
         raise ShapeError(f"combinations: expects a vector and r >= 0, got {list(self.shape)} and {r}")
     if r == 0:
@@ -365,7 +367,7 @@ def _() -> Iterator[Sample]:
            grad=absent("the result is made of indices"),
            onnx=absent("how many rows are cut off depends on values"))  # fmt: skip
 def nonzero_static(F: Ops, self: Tensor, size: int, fill_value: int) -> Tensor:
-    """The first `size` rows of nonzero; missing ones are filled."""
+    """The first `size` rows of nonzero(self); missing rows hold fill_value."""
     found = F.nonzero(self)
     rows = F.narrow(found, 0, 0, min(size, int(found.shape[0])))
     return F.constant_pad_nd(rows, [0, 0, 0, size - rows.shape[0]], fill_value)
@@ -378,7 +380,7 @@ def _() -> Iterator[Sample]:
 
 
 def _triangle(m: Any, row: int, col: int, offset: int, lower: bool) -> Any:
-    """The places on and below (or above) a diagonal: two rows of row and column numbers."""
+    """The places on and below (or above) a diagonal, [2, count]: a line of row numbers and one of column numbers."""
     if row < 0 or col < 0:
         raise ShapeError(f"the sizes of a matrix must not be negative, got {row} and {col}")
     inside = m.tril(m.ones((row, col)), offset) if lower else m.triu(m.ones((row, col)), offset)
@@ -392,14 +394,14 @@ def _triangle_type(row: int, col: int, offset: int, dtype: DType | None, lower: 
 @array(f"aten::tril_indices(int row, int col, int offset=0, {NEW}", namespaces=("jit",), grad=NOTHING,
        type=lambda row, col, offset, dtype, device: _triangle_type(row, col, offset, dtype, True))  # fmt: skip
 def tril_indices(m: Numpy, row: int, col: int, offset: int, dtype: DType | None, device: str | None) -> Array:
-    """The places on and below a diagonal: two rows, of row and column numbers."""
+    """The places on and below a diagonal, [2, count]: a line of row numbers and one of column numbers."""
     return _triangle(m, row, col, offset, True).astype((dtype or dtypes.int64).numpy)
 
 
 @array(f"aten::triu_indices(int row, int col, int offset=0, {NEW}", namespaces=("jit",), grad=NOTHING,
        type=lambda row, col, offset, dtype, device: _triangle_type(row, col, offset, dtype, False))  # fmt: skip
 def triu_indices(m: Numpy, row: int, col: int, offset: int, dtype: DType | None, device: str | None) -> Array:
-    """The places on and above a diagonal: two rows, of row and column numbers."""
+    """The places on and above a diagonal, [2, count]: a line of row numbers and one of column numbers."""
     return _triangle(m, row, col, offset, False).astype((dtype or dtypes.int64).numpy)
 
 
@@ -424,7 +426,7 @@ def _() -> Iterator[Sample]:
 @composite("aten::unravel_index(Tensor self, int[] shape) -> Tensor[]", namespaces=("jit",),
            grad=absent("the result is made of indices"))  # fmt: skip
 def unravel_index(F: Ops, self: Tensor, shape: Ints) -> list[Tensor]:
-    """The place in a tensor of `shape` of each number that counts its elements, dim by dim."""
+    """The indices, one tensor for each dim of `shape`, of the elements that self counts in row-major order."""
     if not self.dtype.is_integral or self.dtype is dtypes.bool_:
         raise DTypeError(f"unravel_index: expects integers, got {self.dtype}")
     if any(s < 0 for s in shape):
@@ -447,11 +449,13 @@ def _() -> Iterator[Sample]:
 @composite("aten::put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor",
            namespaces=("jit", "Tensor"), inplace=True)  # fmt: skip
 def put(F: Ops, self: Tensor, index: Tensor, source: Tensor, accumulate: bool) -> Tensor:
-    """self with the elements that index counts, as if it had one dim, replaced by those of source."""
+    """self with the elements that index counts in row-major order replaced by source's; if `accumulate`, added to."""
     if self.dtype is not source.dtype:
         raise DTypeError(f"put: expects one dtype, got {self.dtype} and {source.dtype}; cast one of them")
     if not index.dtype.is_integral or index.numel() != source.numel():
-        raise ShapeError(f"put: {list(index.shape)} indices do not fit {list(source.shape)} numbers")
+        raise ShapeError(
+            f"put: index should be integers, as many as source has, got {list(index.shape)} and {list(source.shape)}"
+        )
     flat = F.index_put(F.reshape(self, [-1]), [F.reshape(index, [-1])], F.reshape(source, [-1]), accumulate)
     return F.reshape(flat, self.shape)
 
@@ -467,9 +471,9 @@ def _() -> Iterator[Sample]:
 def index_reduce(
     F: Ops, self: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, include_self: bool
 ) -> Tensor:
-    """self with the slices of source combined into those that index names, by prod, mean, amax or amin."""
+    """self with source's entries of dim combined into those that index names, by prod, mean, amax or amin."""
     if reduce not in ("prod", "mean", "amax", "amin"):
-        raise UsageError(f"index_reduce: reduce is 'prod', 'mean', 'amax' or 'amin', got {reduce!r}")
+        raise UsageError(f"index_reduce: reduce should be 'prod', 'mean', 'amax' or 'amin', got {reduce!r}")
     at = wrap_dim(dim, self.ndim)
     if self.ndim == 0:
         one = F.reshape(self, [1]), F.reshape(index, [1]), F.reshape(source, [1])
@@ -493,7 +497,7 @@ def _() -> Iterator[Sample]:
 def logspace(
     F: Ops, start: Number, end: Number, steps: int, base: float, dtype: DType | None, device: str | None
 ) -> Tensor:
-    """base to the powers from start to end."""
+    """base ** linspace(start, end, steps)."""
     result = spaced_dtype("logspace", start, end, dtype)
     if result.is_integral:
         start, end = int(start), int(end)
@@ -511,10 +515,12 @@ def _() -> Iterator[Sample]:
 @composite(f"aten::empty_strided(int[] size, int[] stride, {NEW}", namespaces=("jit",),
            onnx=absent("ONNX has no strided views"))  # fmt: skip
 def empty_strided(F: Ops, size: Ints, stride: Ints, dtype: DType | None, device: str | None) -> Tensor:
-    """A tensor of these strides whose elements nobody should read; they are zeros here."""
+    """`empty` in these sizes and strides."""
     sizes = checked_sizes(size)
     if len(size) != len(stride) or min(stride, default=0) < 0:
-        raise ShapeError(f"empty_strided: {list(stride)} are no strides of the sizes {list(size)}")
+        raise ShapeError(
+            f"empty_strided: {list(stride)} should hold a stride, not negative, for each of the sizes {list(size)}"
+        )
     span = 0 if 0 in sizes else 1 + sum((n - 1) * s for n, s in zip(sizes, stride, strict=True))
     return F.as_strided(F.zeros([span], dtype=dtype, device=device), sizes, stride)
 
@@ -524,16 +530,16 @@ def empty_strided(F: Ops, size: Ints, stride: Ints, dtype: DType | None, device:
 def new_empty_strided(
     F: Ops, self: Tensor, size: Ints, stride: Ints, dtype: DType | None, device: str | None
 ) -> Tensor:
-    """`empty_strided` of self's dtype and device."""
+    """`empty_strided` with self's dtype and device."""
     return F.empty_strided(size, stride, dtype=dtype or self.dtype, device=device or self.device)
 
 
 @composite(f"aten::empty_permuted(int[] size, int[] physical_layout, {NEW}", namespaces=("jit",))
 def empty_permuted(F: Ops, size: Ints, physical_layout: Ints, dtype: DType | None, device: str | None) -> Tensor:
-    """A tensor whose dims lie in memory in the order that physical_layout names; its elements are zeros here."""
+    """`empty` in these sizes, whose dims lie in memory in the order physical_layout, the outermost first."""
     order = list(physical_layout)
     if sorted(order) != list(range(len(size))):
-        raise UsageError(f"empty_permuted: {order} is no order of the {len(size)} dims")
+        raise UsageError(f"empty_permuted: physical_layout {order} should name each of the {len(size)} dims once")
     laid = F.zeros([size[d] for d in order], dtype=dtype, device=device)
     return F.permute(laid, [order.index(d) for d in range(len(order))])
 
@@ -565,7 +571,7 @@ def _wide(F: Ops, x: Tensor) -> Tensor:
 
 @composite("aten::vander(Tensor x, int? N=None, bool increasing=False) -> Tensor", namespaces=("jit",))
 def vander(F: Ops, x: Tensor, N: int | None, increasing: bool) -> Tensor:
-    """The powers of a vector's elements as rows, N of them, the highest first."""
+    """The powers of a vector's elements, [n, N]: from N - 1 down to 0, or up if `increasing`."""
     if x.ndim != 1:
         raise ShapeError(f"vander: expects a vector, got the sizes {list(x.shape)}")
     count = x.shape[0] if N is None else N
@@ -576,7 +582,7 @@ def vander(F: Ops, x: Tensor, N: int | None, increasing: bool) -> Tensor:
 
 @composite("aten::linalg_vander(Tensor x, *, int? N=None) -> Tensor", namespaces=("linalg",))
 def linalg_vander(F: Ops, x: Tensor, N: int | None) -> Tensor:
-    """The powers 0 to N - 1 of the elements along the last dim."""
+    """The powers 0 to N - 1 of the elements along the last dim: [..., n] gives [..., n, N]."""
     count = N if N is not None else x.shape[-1] if x.ndim else 1
     if count <= 1:
         raise UsageError(f"linalg.vander: N must be greater than 1, got {count}")

@@ -26,6 +26,7 @@ def _like(self: KnownType, *_: Any) -> TensorType:
                  src=lambda F, g, src_meta:
                  F._to_copy(F.sum_to_size(g, src_meta.shape), dtype=src_meta.dtype)))  # fmt: skip
 def copy(m: Numpy, self: Array, src: Array) -> Array:
+    """src, broadcast to the sizes of self and cast to its dtype: what `copy_` writes over self."""
     if not _spreads(src.shape, self.shape):
         raise ShapeError(f"copy_: sizes {list(src.shape)} do not broadcast to {list(self.shape)}")
     return m.array(m.broadcast_to(src, self.shape), dtype=self.dtype, copy=True)
@@ -54,8 +55,9 @@ def _() -> Iterator[Sample]:
 @array("aten::fill.Tensor(Tensor self, Tensor value) -> Tensor", kernel=Kernel(moves=True), inplace=True, type=_like,
        grad=dict(self=lambda F, g: F.zeros_like(g), value=lambda F, g: F.sum(g)))  # fmt: skip
 def fill_tensor(m: Numpy, self: Array, value: Array) -> Array:
+    """A tensor of self's sizes and dtype that holds `value`, a number or a 0-d tensor, everywhere."""
     if value.ndim:
-        raise ShapeError(f"fill_ takes a 0-d tensor, and this one has {value.ndim} dims")
+        raise ShapeError(f"fill_: value should be a number or a 0-d tensor, got {value.ndim} dims")
     return m.full(self.shape, value, self.dtype)
 
 
@@ -90,6 +92,7 @@ def _() -> Iterator[Sample]:
 @array("aten::zero(Tensor self) -> Tensor", kernel=Kernel(moves=True), inplace=True, type=_like,
        grad=dict(self=lambda F, g: F.zeros_like(g)))  # fmt: skip
 def zero(m: Numpy, self: Array) -> Array:
+    """Zeros in self's sizes and dtype."""
     return m.zeros(self.shape, self.dtype)
 
 

@@ -32,7 +32,7 @@ TANH_SCALE, TANH_CUBE = math.sqrt(2 / math.pi), 0.044715
 
 
 def _pairs(*options: Any, low: float = -2.0, high: float = 2.0) -> Any:
-    """Samples of (gradient, what the derivative is taken at)."""
+    """Samples of a gradient and the point at which the derivative is taken."""
 
     def samples() -> Iterator[Sample]:
         def at(*shape: int, dtype: Any = np.float32) -> Any:
@@ -48,7 +48,7 @@ def _pairs(*options: Any, low: float = -2.0, high: float = 2.0) -> Any:
 
 
 def flat(F: Ops, g: Tensor) -> Tensor:
-    """The derivative of a step function."""
+    """Zeros: the gradient of a step function."""
     return F.zeros_like(g)
 
 
@@ -114,7 +114,7 @@ def _(g: OnnxWriter, grad_output: Value, self: Value, threshold: Number) -> Valu
            grad=dict(grad_output=lambda F, g, self, min_val, max_val: F.hardtanh_backward(g, self, min_val, max_val),
                      self=lambda F, g: flat(F, g)))  # fmt: skip
 def hardtanh_backward(m: Math, grad_output: Elements, self: Elements, min_val: Number, max_val: Number) -> Elements:
-    """grad_output where self lies between the bounds, 0 elsewhere."""
+    """grad_output where self lies strictly between the bounds, 0 elsewhere."""
     return m.where((self <= min_val) | (self >= max_val), 0, grad_output)
 
 
@@ -133,7 +133,7 @@ def _(g: OnnxWriter, grad_output: Value, self: Value, min_val: Number, max_val: 
 def leaky_relu_backward(
     m: Math, grad_output: Elements, self: Elements, negative_slope: Number, self_is_result: bool
 ) -> Elements:
-    """grad_output, times negative_slope where self (or, which has its sign, the result) is not above 0."""
+    """grad_output, times negative_slope where self is not above 0; instead of self, the result will do."""
     return m.where(self > 0, grad_output, grad_output * negative_slope)
 
 
@@ -158,7 +158,7 @@ def elu_backward(
     m: Math, grad_output: Elements, alpha: Number, scale: Number, input_scale: Number, is_result: bool,
     self_or_result: Elements,
 ) -> Elements:  # fmt: skip
-    """grad_output times the slope of elu: scale above 0, an exponential below; from the result where that is given."""
+    """grad_output times the slope of elu, computed from its input or, if is_result, from its result."""
     if is_result:
         falling = (self_or_result + alpha * scale) * input_scale
     else:
@@ -166,8 +166,8 @@ def elu_backward(
     return grad_output * m.where(self_or_result > 0, scale, falling)
 
 
-def elu_bend(F: Ops, factor: Any, input_scale: Number, is_result: bool, self_or_result: Tensor) -> Tensor:
-    """The slope's own slope: nothing above 0."""
+def elu_bend(F: Ops, factor: Number, input_scale: Number, is_result: bool, self_or_result: Tensor) -> Tensor:
+    """The derivative of elu's slope, without the factor g; 0 above 0."""
     if is_result:
         bend: Any = input_scale
     else:
@@ -208,13 +208,13 @@ def _() -> Iterator[Sample]:
                      self=lambda F, g, grad_output, self, beta, threshold:
                           softplus_bend(F, g * grad_output, self, beta, threshold)))  # fmt: skip
 def softplus_backward(m: Math, grad_output: Elements, self: Elements, beta: Number, threshold: Number) -> Elements:
-    """grad_output * sigmoid(beta * self), or grad_output alone beyond the threshold."""
+    """grad_output * sigmoid(beta * self); grad_output itself where beta * self is above the threshold."""
     scaled = self * beta
     return grad_output * m.where(scaled > threshold, 1, m.sigmoid(scaled))
 
 
 def softplus_bend(F: Ops, g: Tensor, self: Tensor, beta: Number, threshold: Number) -> Tensor:
-    """The derivative of the sigmoid."""
+    """g times the derivative of softplus's slope, a sigmoid; 0 beyond the threshold."""
     s = F.sigmoid(self * beta)
     return F.where(F.gt(self * beta, threshold), 0, g * (s * (1 - s)) * beta)
 
@@ -315,7 +315,7 @@ def _data_type(grad_output: KnownType, output: KnownType, dim: int, input_dtype:
 
 
 def _rows(m: Numpy, x: Array, dim: int) -> OnArrays:
-    """Rows of x along `dim`; a number is one."""
+    """The rows of x along `dim`; a 0-d x is a row of one."""
     axis = wrap_dim(dim, x.ndim)
     return OnArrays(m, x.shape, (axis,) if x.ndim else ())
 
@@ -423,12 +423,12 @@ def _widened(dtype: DType, half_to_float: bool) -> DType | None:
 @composite("aten::_softmax(Tensor self, int dim, bool half_to_float) -> Tensor", namespaces=("jit",),
            samples=_plain_samples)  # fmt: skip
 def _softmax(F: Ops, self: Tensor, dim: int, half_to_float: bool) -> Tensor:
-    """softmax, of 16-bit floats in float32 if half_to_float."""
+    """`softmax`, in float32 of 16-bit floats if half_to_float."""
     return F.softmax(self, dim, _widened(self.dtype, half_to_float))
 
 
 @composite("aten::_log_softmax(Tensor self, int dim, bool half_to_float) -> Tensor", namespaces=("jit",),
            samples=_plain_samples)  # fmt: skip
 def _log_softmax(F: Ops, self: Tensor, dim: int, half_to_float: bool) -> Tensor:
-    """log_softmax, of 16-bit floats in float32 if half_to_float."""
+    """`log_softmax`, in float32 of 16-bit floats if half_to_float."""
     return F.log_softmax(self, dim, _widened(self.dtype, half_to_float))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
        grad=dict(self=lambda F, g, self_meta:
                       F._to_copy(g, dtype=self_meta.dtype, device=self_meta.device)))  # fmt: skip
 def _to_copy(m: Numpy, self: Array, dtype: DType | None, device: str | None, memory_format: str | None) -> Array:
-    """A copy in another dtype, on another device or in another layout: floats to integers toward zero."""
+    """A copy in another dtype, on another device or in another layout; floats become integers toward zero."""
     if dtype is not None and not dtype.is_complex and self.dtype.kind == "c":
         self = self.real
     return laid_out(m, self, memory_format, dtype.numpy if dtype else self.dtype)

@@ -87,16 +87,16 @@ def weighted(array: Array, alpha: Number) -> Array:
     if alpha == 1 and type(alpha) is int:
         return array
     if isinstance(alpha, (bool, np.bool_)) and array.dtype.kind != "b":
-        raise DTypeError(f"alpha = {alpha} is for tensors of bools alone; give a number")
+        raise DTypeError(f"alpha = {alpha} is for tensors of bools alone; pass a number")
     if isinstance(alpha, (float, np.floating)) and array.dtype.kind in "biu":
         raise DTypeError(f"an integer tensor cannot be multiplied by alpha = {alpha}; cast the tensor to float")
     return times(array, alpha)
 
 
-def require_real_factor(dtype: Any, number: Number) -> None:
+def require_real_factor(dtype: np.dtype[Any], number: Number) -> None:
     """Refuse to multiply elements of a real dtype by a complex number in their own dtype."""
     if isinstance(number, (complex, np.complexfloating)) and dtype.kind != "c":
-        raise DTypeError(f"a real tensor cannot be multiplied by {number} in place of its dtype; cast it to complex")
+        raise DTypeError(f"a real tensor cannot be multiplied by the complex number {number}; cast it to complex first")
 
 
 # -- dtypes of results -------------------------------------------------------------------------------------------

@@ -35,8 +35,8 @@ def comparable() -> Iterator[Sample]:
     yield sample(make(5, low=0, high=3, dtype="int64"), 1.5, note="integer and fraction", grad=False)
 
 
-def onnx_ordered(name: str, otherwise: str | None = None) -> Any:
-    """`Less` and its like, which take no bools; `otherwise` is the opposite, used where `name` is too new."""
+def onnx_ordered(name: str) -> Any:
+    """`Less` and its like, which take no bools."""
 
     def symbolic(g: OnnxWriter, self: Value, other: Value) -> Value:
         if self.dtype is dtypes.bool_:
@@ -49,7 +49,7 @@ def onnx_ordered(name: str, otherwise: str | None = None) -> Any:
 @pointwise("aten::eq(Tensor self, Tensor other) -> Tensor", result=dtypes.bool_, inplace=True,
            onnx="Equal", samples=comparable, grad=BOOLEAN)  # fmt: skip
 def eq(m: Math, self: Elements, other: Elements) -> Elements:
-    """Whether equal; NaN equals nothing."""
+    """Whether self == other, element by element; NaN equals nothing."""
     return self == other
 
 
@@ -57,7 +57,7 @@ def eq(m: Math, self: Elements, other: Elements) -> Elements:
            onnx=lambda g, self, other: g.op("Not", g.op("Equal", self, other)), samples=comparable,
            grad=BOOLEAN)  # fmt: skip
 def ne(m: Math, self: Elements, other: Elements) -> Elements:
-    """Whether different."""
+    """Whether self != other, element by element; NaN differs from everything."""
     return self != other
 
 
@@ -65,7 +65,7 @@ def ne(m: Math, self: Elements, other: Elements) -> Elements:
 @pointwise("aten::lt(Tensor self, Tensor other) -> Tensor", result=dtypes.bool_, inplace=True, aliases=("less",),
            onnx=onnx_ordered("Less"), samples=comparable, grad=BOOLEAN)  # fmt: skip
 def lt(m: Math, self: Elements, other: Elements) -> Elements:
-    """Whether less."""
+    """Whether self < other, element by element."""
     return self < other
 
 
@@ -73,7 +73,7 @@ def lt(m: Math, self: Elements, other: Elements) -> Elements:
 @pointwise("aten::le(Tensor self, Tensor other) -> Tensor", result=dtypes.bool_, inplace=True, aliases=("less_equal",),
            onnx=onnx_ordered("LessOrEqual"), samples=comparable, grad=BOOLEAN)  # fmt: skip
 def le(m: Math, self: Elements, other: Elements) -> Elements:
-    """Whether less or equal."""
+    """Whether self <= other, element by element."""
     return self <= other
 
 
@@ -81,7 +81,7 @@ def le(m: Math, self: Elements, other: Elements) -> Elements:
 @pointwise("aten::gt(Tensor self, Tensor other) -> Tensor", result=dtypes.bool_, inplace=True, aliases=("greater",),
            onnx=onnx_ordered("Greater"), samples=comparable, grad=BOOLEAN)  # fmt: skip
 def gt(m: Math, self: Elements, other: Elements) -> Elements:
-    """Whether greater."""
+    """Whether self > other, element by element."""
     return self > other
 
 
@@ -90,7 +90,7 @@ def gt(m: Math, self: Elements, other: Elements) -> Elements:
            aliases=("greater_equal",), onnx=onnx_ordered("GreaterOrEqual"), samples=comparable,
            grad=BOOLEAN)  # fmt: skip
 def ge(m: Math, self: Elements, other: Elements) -> Elements:
-    """Whether greater or equal."""
+    """Whether self >= other, element by element."""
     return self >= other
 
 
@@ -137,13 +137,13 @@ def _onnx_none(g: OnnxWriter, self: Value) -> Value:
 @pointwise("aten::isnan(Tensor self) -> Tensor", result=dtypes.bool_, samples=_numbers, grad=BOOLEAN,
            onnx=lambda g, self: _onnx_none(g, self) if self.dtype.is_integral else g.op("IsNaN", self))  # fmt: skip
 def isnan(m: Math, self: Elements) -> Elements:
-    """Whether not a number."""
+    """Whether each element is NaN."""
     return self != self
 
 
 @pointwise("aten::isinf(Tensor self) -> Tensor", result=dtypes.bool_, samples=_numbers, grad=BOOLEAN)
 def isinf(m: Math, self: Elements) -> Elements:
-    """Whether infinite."""
+    """Whether each element is infinite."""
     return m.isinf(self)
 
 
@@ -156,7 +156,7 @@ def _(g: OnnxWriter, self: Value) -> Value:
 
 @pointwise("aten::isfinite(Tensor self) -> Tensor", result=dtypes.bool_, samples=_numbers, grad=BOOLEAN)
 def isfinite(m: Math, self: Elements) -> Elements:
-    """Whether neither infinite nor NaN."""
+    """Whether each element is neither infinite nor NaN."""
     return m.isfinite(self)
 
 
@@ -178,28 +178,28 @@ def onnx_logic(name: str) -> Any:
 @pointwise("aten::logical_and(Tensor self, Tensor other) -> Tensor", result=dtypes.bool_, inplace=True,
            onnx=onnx_logic("And"), samples=comparable, grad=BOOLEAN)  # fmt: skip
 def logical_and(m: Math, self: Elements, other: Elements) -> Elements:
-    """Whether both are nonzero."""
+    """Whether self and other are both nonzero, element by element."""
     return (self != 0) & (other != 0)
 
 
 @pointwise("aten::logical_or(Tensor self, Tensor other) -> Tensor", result=dtypes.bool_, inplace=True,
            onnx=onnx_logic("Or"), samples=comparable, grad=BOOLEAN)  # fmt: skip
 def logical_or(m: Math, self: Elements, other: Elements) -> Elements:
-    """Whether one is nonzero, or both."""
+    """Whether self, other or both are nonzero, element by element."""
     return (self != 0) | (other != 0)
 
 
 @pointwise("aten::logical_xor(Tensor self, Tensor other) -> Tensor", result=dtypes.bool_, inplace=True,
            onnx=onnx_logic("Xor"), samples=comparable, grad=BOOLEAN)  # fmt: skip
 def logical_xor(m: Math, self: Elements, other: Elements) -> Elements:
-    """Whether one is nonzero and the other is not."""
+    """Whether exactly one of self and other is nonzero, element by element."""
     return (self != 0) ^ (other != 0)
 
 
 @pointwise("aten::logical_not(Tensor self) -> Tensor", result=dtypes.bool_, inplace=True,
            onnx=onnx_logic("Not"), samples=_numbers, grad=BOOLEAN)  # fmt: skip
 def logical_not(m: Math, self: Elements) -> Elements:
-    """Whether zero."""
+    """Whether each element is zero."""
     return self == 0
 
 
@@ -222,9 +222,9 @@ def _one_of_bits() -> Any:
 
 
 def onnx_bits(name: str) -> Any:
-    """`And` on bools, `BitwiseAnd` (opset 18) on integers."""
+    """`And` and its like on bools, `BitwiseAnd` and its like (from opset 18 on) on integers."""
 
-    def symbolic(g: OnnxWriter, *operands: Any) -> Value:
+    def symbolic(g: OnnxWriter, *operands: Value) -> Value:
         if operands[0].dtype is dtypes.bool_:
             return g.op(name, *operands)
         if g.opset < 18:
@@ -243,7 +243,7 @@ def onnx_bits(name: str) -> Any:
     grad=BITS,
 )
 def bitwise_and(m: Math, self: Elements, other: Elements) -> Elements:
-    """The bits set in both; of bools, the logical and."""
+    """The bits set in both self and other; of bools, the logical and."""
     return self & other
 
 
@@ -256,7 +256,7 @@ def bitwise_and(m: Math, self: Elements, other: Elements) -> Elements:
     grad=BITS,
 )
 def bitwise_or(m: Math, self: Elements, other: Elements) -> Elements:
-    """The bits set in one or both."""
+    """The bits set in self, other or both; of bools, the logical or."""
     return self | other
 
 
@@ -269,7 +269,7 @@ def bitwise_or(m: Math, self: Elements, other: Elements) -> Elements:
     grad=BITS,
 )
 def bitwise_xor(m: Math, self: Elements, other: Elements) -> Elements:
-    """The bits set in one alone."""
+    """The bits set in exactly one of self and other; of bools, whether they differ."""
     return self ^ other
 
 
@@ -278,7 +278,7 @@ def bitwise_xor(m: Math, self: Elements, other: Elements) -> Elements:
     "aten::bitwise_not(Tensor self) -> Tensor", inplace=True, onnx=onnx_bits("Not"), samples=_one_of_bits, grad=BITS
 )
 def bitwise_not(m: Math, self: Elements) -> Elements:
-    """Every bit turned; of bools, the logical not."""
+    """Every bit of self inverted; of bools, the logical not."""
     return ~self
 
 
@@ -290,7 +290,7 @@ def bitwise_not(m: Math, self: Elements) -> Elements:
            grad=dict(condition=CHOOSES, self=lambda F, g, condition: F.where(condition, g, 0),
                      other=lambda F, g, condition: F.where(condition, 0, g)))  # fmt: skip
 def where(m: Math, condition: Elements, self: Elements, other: Elements) -> Elements:
-    """self where condition, other elsewhere."""
+    """self where condition is true, other elsewhere."""
     return m.where(condition, self, other)
 
 
@@ -322,7 +322,7 @@ def _() -> Iterator[Sample]:
            grad=dict(mask=CHOOSES, self=lambda F, g, mask: F.masked_fill(g, mask, 0),
                      value=lambda F, g, mask: F.where(mask, g, 0)))  # fmt: skip
 def masked_fill(m: Math, self: Elements, mask: Elements, value: Elements) -> Elements:
-    """self with `value`, a number or 0-d tensor, where mask is true."""
+    """self with `value`, a number or a 0-d tensor, where mask is true."""
     return m.where(mask, value, self)
 
 
@@ -332,9 +332,9 @@ masked_fill.keeps_numbers = True
 @masked_fill.numpy
 def _(m: Numpy, self: Array, mask: Array, value: Array) -> Array:
     if value.ndim:
-        raise ShapeError(f"masked_fill: the value is a number or a 0-d tensor, and this has {value.ndim} dims")
+        raise ShapeError(f"masked_fill: value should be a number or a 0-d tensor, got {value.ndim} dims")
     if mask.dtype.kind != "b":
-        raise DTypeError(f"masked_fill: the mask should be a tensor of bools, got {mask.dtype.name}")
+        raise DTypeError(f"masked_fill: the mask should be a tensor of bools, got {mask.dtype.name}; use mask.bool()")
     return m.where(mask, value, self)
 
 
@@ -361,9 +361,9 @@ def _() -> Iterator[Sample]:
 @array("aten::bucketize.Tensor(Tensor self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor",
        grad=absent("the result is a tensor of indices"))  # fmt: skip
 def bucketize(m: Numpy, self: Array, boundaries: Array, out_int32: bool, right: bool) -> Array:
-    """Between which two of the sorted boundaries each element lies."""
+    """The number of sorted boundaries below each element (`right`: below or equal to it)."""
     if boundaries.ndim != 1:
-        raise ShapeError(f"bucketize: boundaries is 1-dimensional, got {list(boundaries.shape)}")
+        raise ShapeError(f"bucketize: boundaries should be a vector, got the sizes {list(boundaries.shape)}")
     found = m.searchsorted(boundaries, self, side="right" if right else "left")
     return m.asarray(found).astype(m.int32 if out_int32 else m.int64)
 

@@ -37,7 +37,7 @@ def complex_samples() -> Iterator[Sample]:
 
 
 def exported_samples() -> Iterator[Sample]:
-    """The same for what ONNX computes on pairs of real numbers."""
+    """The samples of what ONNX computes on pairs of real numbers."""
     for each in complex_samples():
         each.onnx = True
         yield each
@@ -50,7 +50,7 @@ def exported_samples() -> Iterator[Sample]:
            samples=exported_samples, onnx=lambda g, self: _onnx_conj(g, self),
            grad=dict(self=lambda F, g: F.conj(g)))  # fmt: skip
 def _conj_physical(m: Math, self: Elements) -> Elements:
-    """The complex conjugate as a new tensor."""
+    """The complex conjugate of self, as a new tensor."""
     return m.conj(self)
 
 
@@ -63,19 +63,19 @@ def _onnx_conj(g: OnnxWriter, self: Value) -> Value:
 
 @composite("aten::conj_physical(Tensor self) -> Tensor", inplace=True, samples=exported_samples, aliases=("conj",))
 def conj(F: Ops, self: Tensor) -> Tensor:
-    """The complex conjugate; a real tensor itself."""
+    """The complex conjugate of self; self itself if it is real."""
     return F._conj_physical(self) if self.dtype.is_complex else self
 
 
 @pointwise("aten::sgn(Tensor self) -> Tensor", holomorphic=False, inplace=True, onnx=onnx_sign,
            grad=dict(self=lambda F, g, self: sgn_gradient(F, g, self)))  # fmt: skip
 def sgn(m: Math, self: Elements) -> Elements:
-    """self / |self|, 0 at 0: the sign of a real number, 0 of NaN."""
+    """self / |self|, 0 where self is 0: the sign of real numbers; 0 of NaN."""
     return m.where(self == self, m.sign(self), 0)
 
 
 def sgn_gradient(F: Ops, g: Tensor, self: Tensor) -> Tensor:
-    """The part of g across the direction of z, over |z|: along it, the direction does not change."""
+    """The part of g across the direction of z, over |z|: moving along it does not change the direction."""
     if not self.dtype.is_complex:
         return F.zeros_like(g)
     size, direction = F.abs(self), F.sgn(self)
@@ -94,7 +94,7 @@ def _() -> Iterator[Sample]:
 @pointwise("aten::angle(Tensor self) -> Tensor", promote="float", result=dtypes.real_of,
            grad=dict(self=lambda F, g, self: angle_gradient(F, g, self)))  # fmt: skip
 def angle(m: Math, self: Elements) -> Elements:
-    """The angle in the plane, from -pi to pi; of a real number 0, or pi where it is negative."""
+    """The angle of self in the complex plane, from -pi to pi: 0 or pi of real numbers."""
     return m.where(self < 0, math.pi, m.where(self >= 0, 0, self))
 
 
@@ -106,7 +106,7 @@ def _(m: Numpy, self: Array) -> Array:
 
 
 def angle_gradient(F: Ops, g: Tensor, self: Tensor) -> Tensor:
-    """i * z / |z|^2 turns the angle; 0 at 0."""
+    """i * z / |z|**2 * g, which turns the angle; 0 at 0."""
     if not self.dtype.is_complex:
         return F.zeros_like(g)
     square = F.square(F.real(self)) + F.square(F.imag(self))
@@ -187,7 +187,7 @@ polar.samples(_pairs)
 def parts_of(dtype: dtypes.DType) -> dtypes.DType:
     """The dtype of the real and the imaginary part of a complex dtype; DTypeError for real ones."""
     if not dtype.is_complex:
-        raise DTypeError(f"view_as_real takes complex tensors, and this one is {dtype.name}")
+        raise DTypeError(f"view_as_real: expects a complex tensor, got {dtype.name}")
     return dtypes.real_of(dtype)
 
 
@@ -195,7 +195,7 @@ def parts_of(dtype: dtypes.DType) -> dtypes.DType:
       grad=dict(self=lambda F, g: F.view_as_complex(F.contiguous(g))),
       scatter=lambda F, base, source: F.view_as_complex(F.contiguous(source)))  # fmt: skip
 def view_as_real(geometry: Geometry) -> Geometry:
-    """The same memory as real numbers: both parts in a last dim of size 2."""
+    """The same memory as real numbers, [..., 2]: the real and the imaginary part in a last dim."""
     return Geometry((*geometry.sizes, 2), (*(2 * s for s in geometry.strides), 1), 2 * geometry.offset)
 
 
@@ -204,12 +204,14 @@ def view_as_real(geometry: Geometry) -> Geometry:
       grad=dict(self=lambda F, g: F.view_as_real(g)),
       scatter=lambda F, base, source: F.view_as_real(source))  # fmt: skip
 def view_as_complex(geometry: Geometry) -> Geometry:
-    """The same memory as complex numbers whose parts are the last dim, of size 2."""
+    """The same memory, [..., 2], as complex numbers: the last dim holds the real and the imaginary part."""
     if not geometry.sizes or geometry.sizes[-1] != 2:
         raise ShapeError(f"view_as_complex: the last dim should have size 2, got the sizes {list(geometry.sizes)}")
     *strides, last = geometry.strides
     if geometry.numel and (last != 1 or any(s % 2 for s in strides) or geometry.offset % 2):
-        raise ShapeError("view_as_complex: both parts of a number should lie side by side; use contiguous() first")
+        raise ShapeError(
+            "view_as_complex: both parts of a number should lie side by side in memory; call contiguous() first"
+        )
     return Geometry(geometry.sizes[:-1], tuple(s // 2 for s in strides), geometry.offset // 2)
 
 
@@ -228,11 +230,11 @@ def _() -> Iterator[Sample]:
 
 @composite("aten::real(Tensor(a) self) -> Tensor(a)", namespaces=("jit",), samples=exported_samples)
 def real(F: Ops, self: Tensor) -> Tensor:
-    """The real part, a view; a real tensor itself."""
+    """The real part of self, as a view; self itself if it is real."""
     return F.select(F.view_as_real(self), -1, 0) if self.dtype.is_complex else self
 
 
 @composite("aten::imag(Tensor(a) self) -> Tensor(a)", namespaces=("jit",), samples=view_as_real.sampler)
 def imag(F: Ops, self: Tensor) -> Tensor:
-    """The imaginary part, a view; real tensors have none."""
+    """The imaginary part of self, as a view; real tensors have none."""
     return F.select(F.view_as_real(self), -1, 1)

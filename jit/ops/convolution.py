@@ -55,7 +55,7 @@ def _fit(
     dtypes = {o.dtype for o in (input, weight, bias) if o is not None}
     if len(dtypes) > 1:
         names = " and ".join(sorted(map(str, dtypes)))
-        raise DTypeError(f"convolution: expects one dtype, got {names}; cast one")
+        raise DTypeError(f"convolution: expects one dtype, got {names}; cast one of them")
     shapes = tuple(input.shape), tuple(weight.shape), None if bias is None else tuple(bias.shape)
     numbers = tuple(stride), tuple(padding), tuple(dilation), transposed, tuple(output_padding), groups
     find = _fit_sizes.__wrapped__ if any_symbolic(*shapes) else _fit_sizes
@@ -103,7 +103,7 @@ def _per_channel(m: Numpy, values: Array | None, ndim: int) -> Any:
 
 
 def _flops(out: KnownType, input: KnownType, weight: KnownType, transposed: bool) -> int:
-    """Every tap meets every place: of the result, or of what a transposed convolution takes."""
+    """The operations of a convolution: every tap meets every place of the result, or of a transposed one's input."""
     return _meetings(input if transposed else out, weight)
 
 
@@ -111,7 +111,7 @@ def _flops_of_gradients(
     out: KnownType, grad_output: KnownType, input: KnownType, weight: KnownType, transposed: bool,
     output_mask: Sequence[bool],
 ) -> int:  # fmt: skip
-    """The work of both gradients: each takes as long as the convolution."""
+    """The operations of the gradients that are asked for: by input and by weight, each as many as the convolution's."""
     return sum(output_mask[:2]) * _meetings(input if transposed else grad_output, weight)
 
 
@@ -126,6 +126,7 @@ def convolution(
     m: Numpy, input: Array, weight: Array, bias: Array | None, stride: Ints, padding: Ints, dilation: Ints,
     transposed: bool, output_padding: Ints, groups: int,
 ) -> Array:  # fmt: skip
+    """A convolution over 1 to 3 spatial dims, or a transposed one, of input [N, C, ...] by weight."""
     w, sizes = _fit(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
     out = by_input(m, input, weight, sizes[2:], w) if transposed else forward(m, input, weight, w)
     if bias is not None:
@@ -212,6 +213,7 @@ def convolution_backward(
     m: Numpy, grad_output: Array, input: Array, weight: Array, bias_sizes: Ints | None, stride: Ints, padding: Ints,
     dilation: Ints, transposed: bool, output_padding: Ints, groups: int, output_mask: Sequence[bool],
 ) -> Sequence[Array | None]:  # fmt: skip
+    """The gradients of convolution's input, weight and bias, as far as output_mask asks for them."""
     w = window_of(input.ndim - 2, stride, padding, dilation, groups)
     kernel = weight.shape[2:]
     by_x = by_w = by_bias = None
@@ -299,7 +301,7 @@ def _(
 
 
 def _onnx_output_padding(g: OnnxWriter, y: Value, x: Value, weight: Value, w: ConvGeometry) -> list[int]:
-    """The surplus of the image over the smallest one with as many places."""
+    """The entries by which the image exceeds the smallest one that has as many places."""
     if all(s == 1 for s in w.stride):
         return [0] * (x.ndim - 2)
     if not all(isinstance(n, int) for n in (*x.shape[2:], *y.shape[2:])):
@@ -350,7 +352,7 @@ def _convolution(
     transposed: bool, output_padding: Ints, groups: int, benchmark: bool, deterministic: bool, cudnn_enabled: bool,
     allow_tf32: bool,
 ) -> Array:  # fmt: skip
-    """`convolution` with settings of its own for the choice of the algorithm; the last two flags are cuDNN's."""
+    """`convolution` with its own settings for the choice of the algorithm; the last two flags, cuDNN's, do nothing."""
     with settings_for_call(Settings(benchmark, deterministic)):
         return convolution.body(
             m, input, weight, bias, stride, padding, dilation, transposed, output_padding, groups
@@ -443,7 +445,7 @@ _FACES = ("jit", "nn.functional")
 
 
 def _batched(F: Ops, name: str, input: Tensor, weight: Tensor, run: Any) -> Any:
-    """Run on a batch; an input without a batch dim becomes a batch of one."""
+    """`run` of a batch; an input without a batch dim becomes a batch of one for it."""
     if input.ndim == weight.ndim - 1:
         return F.squeeze(run(F.unsqueeze(input, 0)), 0)
     if input.ndim != weight.ndim:
@@ -471,13 +473,15 @@ def _conv_named(
     F: Ops, n: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Ints, name: str, dilation: Ints,
     groups: int,
 ) -> Any:  # fmt: skip
-    """Padding "valid" (none) or "same" (as many places as entries; an odd one goes to the end)."""
+    """The convolution with the padding "valid" (none) or "same" (the result has the input's sizes; odd padding ends
+    it).
+    """
     if name == "valid":
         return _conv(F, n, input, weight, bias, stride, [0] * n, dilation, groups)
     if name != "same":
         raise UsageError(f"conv{n}d: padding {name!r} is neither 'same' nor 'valid'")
     if any(s != 1 for s in stride):
-        raise UsageError(f"conv{n}d: padding 'same' goes with stride 1 only, got {list(stride)}")
+        raise UsageError(f"conv{n}d: padding 'same' needs stride 1, got {list(stride)}; give the padding as numbers")
     totals = [d * (k - 1) for d, k in zip(dilation, weight.shape[2:])]
     odd = [t % 2 for t in totals]
     if any(odd):
@@ -490,6 +494,7 @@ def _conv_named(
 def conv1d(
     F: Ops, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Ints, padding: Ints, dilation: Ints, groups: int
 ) -> Tensor:
+    """The cross-correlation of input, [N, C, L], with weight, [filters, C / groups, K], plus bias."""
     return _conv(F, 1, input, weight, bias, stride, padding, dilation, groups)
 
 
@@ -517,6 +522,7 @@ def _() -> Iterator[Sample]:
 def conv2d(
     F: Ops, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Ints, padding: Ints, dilation: Ints, groups: int
 ) -> Tensor:
+    """The cross-correlation of input, [N, C, H, W], with weight, [filters, C / groups, KH, KW], plus bias."""
     return _conv(F, 2, input, weight, bias, stride, padding, dilation, groups)
 
 
@@ -546,6 +552,7 @@ def _() -> Iterator[Sample]:
 def conv3d(
     F: Ops, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Ints, padding: Ints, dilation: Ints, groups: int
 ) -> Tensor:
+    """The cross-correlation of input, [N, C, D, H, W], with weight, [filters, C / groups, KD, KH, KW], plus bias."""
     return _conv(F, 3, input, weight, bias, stride, padding, dilation, groups)
 
 
@@ -589,6 +596,7 @@ def conv_transpose1d(
     F: Ops, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Ints, padding: Ints, output_padding: Ints,
     groups: int, dilation: Ints,
 ) -> Tensor:  # fmt: skip
+    """The transposed convolution of input, [N, C, L], by weight, [C, filters / groups, K], plus bias."""
     return _conv_transpose(F, 1, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
@@ -604,6 +612,7 @@ def conv_transpose2d(
     F: Ops, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Ints, padding: Ints, output_padding: Ints,
     groups: int, dilation: Ints,
 ) -> Tensor:  # fmt: skip
+    """The transposed convolution of input, [N, C, H, W], by weight, [C, filters / groups, KH, KW], plus bias."""
     return _conv_transpose(F, 2, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
@@ -620,6 +629,7 @@ def conv_transpose3d(
     F: Ops, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Ints, padding: Ints, output_padding: Ints,
     groups: int, dilation: Ints,
 ) -> Tensor:  # fmt: skip
+    """The transposed convolution of input, [N, C, D, H, W], by weight, [C, filters / groups, ...], plus bias."""
     return _conv_transpose(F, 3, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 

@@ -35,7 +35,7 @@ BLOCK_BYTES = 1 << 21
 
 
 class ConvGeometry(NamedTuple):
-    """A kernel that moves over an image, one entry per spatial dim."""
+    """The geometry of a kernel that moves over an image; lists have an entry for each spatial dim."""
 
     stride: tuple[int, ...]
     padding: tuple[int, ...]
@@ -52,7 +52,7 @@ class ConvGeometry(NamedTuple):
         return [(n + 2 * p - r) // s + 1 for n, p, r, s in spans]
 
     def image(self, places: Sequence[int], kernel: Sequence[int], output_padding: Sequence[int]) -> list[int]:
-        """The inverse: the smallest image with that many places, and what `output_padding` adds."""
+        """The sizes of the smallest image with that many places, plus `output_padding`: the inverse of `places`."""
         spans = zip(places, self.padding, self.reach(kernel), self.stride, output_padding)
         return [(n - 1) * s - 2 * p + r + extra for n, p, r, s, extra in spans]
 
@@ -64,7 +64,7 @@ class ConvGeometry(NamedTuple):
 
     @property
     def inside(self) -> ConvGeometry:
-        """The same without padding: for images that have it already."""
+        """The same geometry without padding, for images that are padded already."""
         return self._replace(padding=(0,) * len(self.padding))
 
 
@@ -81,7 +81,7 @@ def window_of(
 ) -> ConvGeometry:
     """The window over `spatial` dims; single numbers stand for all of them."""
 
-    def each(name: str, values: Any, least: int) -> tuple[int, ...]:
+    def each(name: str, values: Sequence[int], least: int) -> tuple[int, ...]:
         values = tuple(values) * spatial if len(values) == 1 else tuple(values)
         if len(values) != spatial or min(values) < least:
             raise ShapeError(f"convolution: {name} {list(values)} should be {spatial} numbers of at least {least}")
@@ -172,7 +172,7 @@ def forward(m: Any, x: Array, weight: Array, w: ConvGeometry) -> Any:
 
 
 def by_input(m: Any, y: Array, weight: Array, sizes: Sequence[int], w: ConvGeometry) -> Any:
-    """x[N, C, *sizes] of y[N, O, ...]: every output place hands its number back to the patch that it came from."""
+    """x[N, C, *sizes] of y[N, O, ...]: each place of y adds its number, times the kernel, to its patch of x."""
     image = (y.shape[0], weight.shape[1] * w.groups, *sizes)
     if 0 in y.shape or 0 in weight.shape:
         return m.zeros(image, y.dtype)
@@ -181,7 +181,7 @@ def by_input(m: Any, y: Array, weight: Array, sizes: Sequence[int], w: ConvGeome
 
 
 def by_weight(m: Any, y: Array, x: Array, kernel: Sequence[int], w: ConvGeometry) -> Any:
-    """weight[O, C / groups, *kernel] of y[N, O, ...] and x[N, C, ...]: how each tap met each output."""
+    """weight[O, C / groups, *kernel]: the correlation of the patches of x[N, C, ...] with y[N, O, ...]."""
     if 0 in y.shape or 0 in x.shape[:2]:
         return m.zeros((y.shape[1], x.shape[1] // w.groups, *kernel), x.dtype)
     x, w = _padded(m, x, w.padding, w.padding), w.inside
@@ -227,7 +227,7 @@ class _PatchBlock(NamedTuple):
 
 
 def _blocks(batch: int, places: Sequence[int], bytes_per_place: int) -> Iterator[_PatchBlock]:
-    """Cut the work so that what is laid out for a block takes BLOCK_BYTES at most, or one row of places."""
+    """The work cut into blocks whose patches take at most BLOCK_BYTES, or one row of places."""
     total, rest = math.prod(places), math.prod(places[1:])
     if total == 0:
         return
@@ -246,7 +246,7 @@ def _blocks(batch: int, places: Sequence[int], bytes_per_place: int) -> Iterator
 
 
 class _Scratch:
-    """One piece of memory for all blocks: a fresh one each time would have to be fetched from the system."""
+    """One piece of memory that all blocks use: fresh memory would have to be fetched from the system each time."""
 
     def __init__(self, m: Numpy, dtype: Any) -> None:
         self._m, self._dtype = m, dtype
@@ -400,7 +400,7 @@ def _by_weight_last(m: Numpy, y: Array, x: Array, kernel: Sequence[int], w: Conv
 
 
 def _stretched(m: Numpy, y: Array, stride: Sequence[int]) -> Any:
-    """y with zeros between its entries: as if the kernel had moved by single steps."""
+    """y with zeros between its entries, so that the kernel moves by single steps."""
     if set(stride) == {1}:
         return y
     sizes = [(n - 1) * s + 1 for n, s in zip(y.shape[2:], stride)]
@@ -412,7 +412,7 @@ def _stretched(m: Numpy, y: Array, stride: Sequence[int]) -> Any:
 def _margins(
     reach: Sequence[int], places: Sequence[int], sizes: Sequence[int], padding: Sequence[int]
 ) -> tuple[list[int], list[int]]:
-    """Margins in front of and behind y with which the turned kernel makes an image of `sizes` of it."""
+    """The margins before and behind y with which the turned kernel makes an image of `sizes` of it."""
     before = [r - 1 - p for r, p in zip(reach, padding)]
     return before, [n + p - count for n, p, count in zip(sizes, padding, places)]
 
@@ -432,8 +432,10 @@ def _by_input_turned(m: Numpy, y: Array, weight: Array, sizes: Sequence[int], w:
 
 
 def _forward_spectral(m: Numpy, x: Array, weight: Array, w: ConvGeometry) -> Any:
-    """A correlation is the product of one spectrum and the conjugate of the other; places of the kernel that would
-    wrap around are those that do not fit."""
+    """The correlation as a product of one spectrum and the conjugate of the other.
+
+    Places at which the kernel would wrap around are those where it does not fit, and are cut off.
+    """
     kernel = weight.shape[2:]
     axes, sizes = tuple(range(2, x.ndim)), [_smooth(n) for n in x.shape[2:]]
     image, taps = (m.fft.rfftn(values, sizes, axes) for values in (x, weight))
@@ -445,7 +447,7 @@ def _forward_spectral(m: Numpy, x: Array, weight: Array, w: ConvGeometry) -> Any
 
 
 def _products(m: Numpy, image: Array, taps: Array, groups: int) -> Any:
-    """Products of taps and channels at every frequency: [N, O, ...]."""
+    """The products of taps and channels at each frequency: [N, O, ...]."""
     left = m.moveaxis(_by_group(image, groups), -1, 0)  # [frequency, N, G, c]
     right = m.moveaxis(taps.reshape(groups, taps.shape[0] // groups, taps.shape[1], -1), -1, 0)  # [frequency, G, o, c]
     product = m.matmul(m.swapaxes(left, 1, 2), m.swapaxes(right, 2, 3))  # [frequency, G, N, o]
@@ -454,7 +456,7 @@ def _products(m: Numpy, image: Array, taps: Array, groups: int) -> Any:
 
 @lru_cache(1024)
 def _smooth(size: int) -> int:
-    """The next number without prime factors beyond 5, of which transforms are quick."""
+    """The next number without prime factors above 5, for which transforms are fast."""
     rest = size
     for prime in (2, 3, 5):
         while rest % prime == 0:
@@ -480,7 +482,7 @@ def _is_one_tap(p: ConvProblem) -> bool:
 
 
 def _is_dense(p: ConvProblem) -> bool:
-    """Steps of one, no gaps between the taps, real numbers."""
+    """Whether steps are 1, taps have no gaps, and numbers are real."""
     return {*p.window.stride, *p.window.dilation} == {1} and p.dtype.kind == "f" and 0 not in p.image
 
 
@@ -499,25 +501,25 @@ def _can_turn(p: ConvProblem) -> bool:
 
 
 def _turns_well(p: ConvProblem) -> bool:
-    """Turning lays out patches of all filters at every entry, scattering those of all channels at every place."""
+    """Whether turning, which lays out the patches of all filters, beats scattering those of all channels."""
     filters, channels = p.weight[0] // p.window.groups, p.weight[1]
     few = 5 if filters == 1 else 3  # products of one filter have a single column, which is slow
     return filters * math.prod(p.image[2:]) <= few * channels * math.prod(p.places)
 
 
 def _has_huge_kernel(p: ConvProblem) -> bool:
-    """More work for each entry than a transform is, which takes every tap to meet most of the image."""
+    """Whether a kernel has so many taps that transforms are faster: most taps meet most of the image."""
     return p.taps * math.prod(p.places) >= 150 * math.prod(p.image[2:])
 
 
 def _has_short_rows(p: ConvProblem) -> bool:
-    """Short rows are slow to copy one by one; the weight has to be laid out anew as well, so it should be small."""
+    """Whether rows are too short to be copied one by one fast, and the weight, which is laid out anew, is small."""
     patches = p.image[0] * math.prod(p.places)
     return p.places[-1] <= 16 and p.weight[1] >= 8 and 8 * p.weight[0] <= patches
 
 
 def _has_long_runs(p: ConvProblem) -> bool:
-    """Entries that lie side by side in patches with the channels last."""
+    """Whether enough entries lie side by side in patches with the channels last."""
     return p.weight[1] * (p.kernel[-1] if p.window.dilation[-1] == 1 else 1) >= 16
 
 

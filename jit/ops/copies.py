@@ -17,7 +17,7 @@ COPIED = (
     "squeeze.dims", "unsqueeze", "select.int", "slice.Tensor", "narrow", "split.Tensor", "split_with_sizes",
     "unbind.int", "unfold", "diagonal", "as_strided", "alias", "detach",
 )  # fmt: skip
-"""The views that have one; `narrow_copy` alone is a method too."""
+"""The views that have a copying variant; of these, `narrow_copy` alone is a method too."""
 
 
 def _copy(original: Op) -> Op:
@@ -29,7 +29,7 @@ def _copy(original: Op) -> Op:
         viewed = _call(F, original, arguments)
         return [F.clone(part) for part in viewed] if isinstance(viewed, (list, tuple)) else F.clone(viewed)
 
-    body.__doc__ = f"What `{original.schema.name}` shows, in memory of its own."
+    body.__doc__ = f"A copy of what `{original.schema.name}` shows."
     return composite(schema, namespaces=spaces, samples=original.sampler)(_with_names(body, "F", original))
 
 
@@ -55,12 +55,12 @@ for _name in COPIED:
 
 
 def _unsafe(name: str, original: Op) -> Op:
-    """Declare a splitting whose parts nobody is to write to; nothing is lost if somebody does."""
+    """Declare a splitting whose parts must not be written to in PyTorch; here it is the plain one."""
 
     def body(F: Ops, *arguments: Any) -> list[Tensor]:
         return _call(F, original, arguments)
 
-    body.__doc__ = f"`{original.schema.name}` by another name."
+    body.__doc__ = f"`{original.schema.name}` under the name of PyTorch's unchecked variant."
     return composite(_renamed(original, name), samples=original.sampler)(_with_names(body, "F", original))
 
 

@@ -32,7 +32,7 @@ FLAT = absent("the result does not depend on the input's values")
 
 
 def dtype_of_numbers(*numbers: Any) -> DType:
-    """The dtype of a tensor of these Python numbers: bool, int64, the default float or complex."""
+    """The dtype of a tensor of these Python numbers: bool, int64, the default float or complex dtype."""
     return dtypes.result_type([(None, 0, number) for number in numbers])
 
 
@@ -40,12 +40,12 @@ def checked_sizes(size: Ints) -> tuple[int, ...]:
     """`size` as a tuple; ShapeError if one of them is negative."""
     sizes = tuple(size)
     if any(s < 0 for s in sizes):
-        raise ShapeError(f"a tensor cannot have the negative size in {list(sizes)}")
+        raise ShapeError(f"a tensor cannot have a negative size, got {list(sizes)}")
     return sizes
 
 
 def filled(m: Numpy, size: Ints, value: Number, dtype: DType) -> Any:
-    """An array of one value, which the integers of `dtype` have to hold."""
+    """An array of these sizes that holds one value, which integers of `dtype` must be able to hold."""
     return m.full(checked_sizes(size), m.asarray(fitted(value, dtype.numpy)).astype(dtype.numpy), dtype.numpy)
 
 
@@ -94,7 +94,7 @@ def _like_samples() -> Iterator[Sample]:
        namespaces=("jit",), type=_new_type, samples=_size_samples, grad=NOTHING,
        onnx=lambda g, size, dtype, device: onnx_filled(g, size, 0))  # fmt: skip
 def zeros(m: Numpy, size: Ints, dtype: DType | None, device: str | None) -> Array:
-    """Zeros."""
+    """Zeros in these sizes."""
     return m.zeros(checked_sizes(size), (dtype or dtypes.DEFAULT).numpy)
 
 
@@ -102,7 +102,7 @@ def zeros(m: Numpy, size: Ints, dtype: DType | None, device: str | None) -> Arra
        namespaces=("jit",), type=_new_type, samples=_size_samples, grad=NOTHING,
        onnx=lambda g, size, dtype, device: onnx_filled(g, size, 1))  # fmt: skip
 def ones(m: Numpy, size: Ints, dtype: DType | None, device: str | None) -> Array:
-    """Ones."""
+    """Ones in these sizes."""
     return m.ones(checked_sizes(size), (dtype or dtypes.DEFAULT).numpy)
 
 
@@ -110,7 +110,7 @@ def ones(m: Numpy, size: Ints, dtype: DType | None, device: str | None) -> Array
        namespaces=("jit",), type=_new_type, samples=_size_samples, grad=NOTHING,
        onnx=lambda g, size, dtype, device: onnx_filled(g, size, 0))  # fmt: skip
 def empty(m: Numpy, size: Ints, dtype: DType | None, device: str | None) -> Array:
-    """A tensor whose elements nobody should read; they are zeros here."""
+    """A tensor of these sizes for elements that are written later; until then they are zeros here."""
     return m.zeros(checked_sizes(size), (dtype or dtypes.DEFAULT).numpy)  # zeros, so that every run is the same
 
 
@@ -118,7 +118,7 @@ def empty(m: Numpy, size: Ints, dtype: DType | None, device: str | None) -> Arra
        kernel=Kernel(step="fill", fills=lambda fill_value: fill_value, moves=True), namespaces=("jit",), grad=NOTHING,
        onnx=lambda g, size, fill_value, dtype, device: onnx_filled(g, size, fill_value))  # fmt: skip
 def full(m: Numpy, size: Ints, fill_value: Number, dtype: DType | None, device: str | None) -> Array:
-    """A tensor of one value, whose dtype follows the value."""
+    """A tensor of these sizes that holds fill_value, whose dtype follows that of the value."""
     return filled(m, size, fill_value, dtype or dtype_of_numbers(fill_value))
 
 
@@ -142,7 +142,7 @@ def _() -> Iterator[Sample]:
        namespaces=("jit",), type=_like_type, samples=_like_samples, grad=FLAT, lays_out=True,
        onnx=lambda g, self, dtype, device, memory_format: onnx_filled_like(g, self, 0))  # fmt: skip
 def zeros_like(m: Numpy, self: Array, dtype: DType | None, device: str | None, memory_format: str | None) -> Array:
-    """Zeros of self's sizes."""
+    """Zeros in self's sizes and dtype."""
     return filled_like(m, self, memory_format, 0, dtype.numpy if dtype else self.dtype)
 
 
@@ -150,7 +150,7 @@ def zeros_like(m: Numpy, self: Array, dtype: DType | None, device: str | None, m
        namespaces=("jit",), type=_like_type, samples=_like_samples, grad=FLAT, lays_out=True,
        onnx=lambda g, self, dtype, device, memory_format: onnx_filled_like(g, self, 1))  # fmt: skip
 def ones_like(m: Numpy, self: Array, dtype: DType | None, device: str | None, memory_format: str | None) -> Array:
-    """Ones of self's sizes."""
+    """Ones in self's sizes and dtype."""
     return filled_like(m, self, memory_format, 1, dtype.numpy if dtype else self.dtype)
 
 
@@ -158,7 +158,7 @@ def ones_like(m: Numpy, self: Array, dtype: DType | None, device: str | None, me
        namespaces=("jit",), type=_like_type, samples=_like_samples, grad=FLAT, lays_out=True,
        onnx=lambda g, self, dtype, device, memory_format: onnx_filled_like(g, self, 0))  # fmt: skip
 def empty_like(m: Numpy, self: Array, dtype: DType | None, device: str | None, memory_format: str | None) -> Array:
-    """`empty` of self's sizes."""
+    """`empty` in self's sizes and dtype."""
     return filled_like(m, self, memory_format, 0, dtype.numpy if dtype else self.dtype)
 
 
@@ -170,7 +170,7 @@ def empty_like(m: Numpy, self: Array, dtype: DType | None, device: str | None, m
 def full_like(
     m: Numpy, self: Array, fill_value: Number, dtype: DType | None, device: str | None, memory_format: str | None
 ) -> Array:
-    """One value in self's sizes and dtype."""
+    """A tensor of self's sizes and dtype that holds fill_value."""
     chosen = dtype.numpy if dtype else self.dtype
     return filled_like(m, self, memory_format, m.asarray(fitted(fill_value, chosen)).astype(chosen), chosen)
 
@@ -195,7 +195,7 @@ def _() -> Iterator[Sample]:
 @array(f"aten::scalar_tensor(Scalar s, {NEW}", kernel=Kernel(moves=True),
        namespaces=("jit",), grad=NOTHING, onnx=lambda g, s, dtype, device: onnx_number(g, s, g.out.dtype))  # fmt: skip
 def scalar_tensor(m: Numpy, s: Number, dtype: DType | None, device: str | None) -> Array:
-    """A 0-d tensor."""
+    """A 0-d tensor of the number `s`, in the default float dtype unless another is given."""
     chosen = (dtype or dtypes.DEFAULT).numpy
     return m.asarray(fitted(s, chosen)).astype(chosen)
 
@@ -217,7 +217,7 @@ def _() -> Iterator[Sample]:
 
 
 def range_length(start: Any, end: Any, step: Any) -> int:
-    """The number of start, start + step, ... that lie before `end`."""
+    """The number of elements start, start + step, ... that lie before `end`."""
     if step == 0:
         raise UsageError("arange: step must not be zero")
     if not all(isinstance(number, int) or math.isfinite(number) for number in (start, end, step)):
@@ -230,7 +230,7 @@ def range_length(start: Any, end: Any, step: Any) -> int:
 
 
 def whole_range(start: Number, end: Number, step: Number, dtype: DType | None) -> tuple[Any, Any, Any]:
-    """The range as `dtype` counts it: int64 sees the whole parts of all three numbers, as ATen does."""
+    """The numbers of a range as `dtype` counts: int64 takes the whole part of each, as ATen does."""
     if dtype is not dtypes.int64:
         return start, end, step
     return _whole(start), _whole(end), _whole(step)
@@ -243,7 +243,7 @@ def _whole(number: Number) -> Any:
 @array(f"aten::arange.start_step(Scalar start, Scalar end, Scalar step=1, {NEW}",
        namespaces=("jit",), grad=NOTHING)  # fmt: skip
 def arange(m: Numpy, start: Number, end: Number, step: Number, dtype: DType | None, device: str | None) -> Array:
-    """start, start + step, ... as long as it is before end."""
+    """The numbers start (or 0), start + step, ... before end."""
     element = dtype or dtype_of_numbers(start, end, step)
     start, end, step = whole_range(start, end, step, element)
     return range_values(start, range_length(start, end, step), step, element).astype(element.numpy)
@@ -290,7 +290,7 @@ def _() -> Iterator[Sample]:
 
 @composite(f"aten::arange(Scalar end, {NEW}", namespaces=("jit",))
 def arange_end(F: Ops, end: Number, dtype: DType | None, device: str | None) -> Tensor:
-    """0, 1, ... before end."""
+    """The numbers 0, 1, ... before end."""
     return F.arange(0, end, 1, dtype=dtype, device=device)
 
 
@@ -305,7 +305,7 @@ def _() -> Iterator[Sample]:
 @array(f"aten::linspace(Scalar start, Scalar end, int steps, {NEW}",
        namespaces=("jit",), grad=NOTHING)  # fmt: skip
 def linspace(m: Numpy, start: Number, end: Number, steps: int, dtype: DType | None, device: str | None) -> Array:
-    """`steps` numbers from start to end, both included, evenly apart."""
+    """`steps` evenly spaced numbers from start to end, both included."""
     element = spaced_dtype("linspace", start, end, dtype)
     return evenly_spaced(*_ends(start, end, element), steps).astype(element.numpy)
 
@@ -378,7 +378,7 @@ def _() -> Iterator[Sample]:
     grad=NOTHING,
 )
 def eye(math: Numpy, n: int, m: int, dtype: DType | None, device: str | None) -> Array:
-    """n x m, ones on the diagonal."""
+    """A matrix [n, m], or [n, n], with ones on the diagonal and zeros elsewhere."""
     rows, columns = checked_sizes((n, m))
     return math.eye(rows, columns, dtype=(dtype or dtypes.DEFAULT).numpy)
 
@@ -404,7 +404,7 @@ def _() -> Iterator[Sample]:
 
 @composite(f"aten::eye(int n, {NEW}", namespaces=("jit",))
 def eye_square(F: Ops, n: int, dtype: DType | None, device: str | None) -> Tensor:
-    """n x n, ones on the diagonal."""
+    """A matrix [n, n] with ones on the diagonal and zeros elsewhere."""
     return F.eye(n, n, dtype=dtype, device=device)
 
 
@@ -426,7 +426,7 @@ def require_floating_window(dtype: DType | None) -> None:
 def raised_cosine(
     F: Ops, length: int, periodic: bool, alpha: float, beta: float, dtype: DType | None, device: str | None
 ) -> Tensor:
-    """alpha - beta * cos(2 pi n / period): Hann's window and Hamming's."""
+    """The window alpha - beta * cos(2 pi k / N): N is `length`, or one less if not periodic."""
     require_floating_window(dtype)
     period = length if periodic else length - 1
     if length <= 1:
@@ -437,7 +437,7 @@ def raised_cosine(
 
 @composite(f"aten::hann_window(int window_length, bool periodic=True, {NEW}", namespaces=("jit",))
 def hann_window(F: Ops, window_length: int, periodic: bool, dtype: DType | None, device: str | None) -> Tensor:
-    """Hann's raised cosine."""
+    """Hann's window, 0.5 - 0.5 * cos(2 pi k / N): N is the length, or one less if not periodic."""
     return raised_cosine(F, window_length, periodic, 0.5, 0.5, dtype, device)
 
 
@@ -446,7 +446,7 @@ def hann_window(F: Ops, window_length: int, periodic: bool, dtype: DType | None,
 def hamming_window(
     F: Ops, window_length: int, periodic: bool, alpha: float, beta: float, dtype: DType | None, device: str | None
 ) -> Tensor:
-    """Hamming's raised cosine, alpha - beta * cos."""
+    """Hamming's window, alpha - beta * cos(2 pi k / N): N is the length, or one less if not periodic."""
     return raised_cosine(F, window_length, periodic, alpha, beta, dtype, device)
 
 
@@ -472,28 +472,28 @@ def _new_samples() -> Iterator[Sample]:
 @composite(f"aten::new_zeros(Tensor self, int[] size, {NEW}",
            namespaces=("Tensor",), samples=_new_samples)  # fmt: skip
 def new_zeros(F: Ops, self: Tensor, size: Ints, dtype: DType | None, device: str | None) -> Tensor:
-    """Zeros of self's dtype and device."""
+    """Zeros in these sizes, with self's dtype and device."""
     return F.zeros(size, dtype=dtype or self.dtype, device=device or self.device)
 
 
 @composite(f"aten::new_ones(Tensor self, int[] size, {NEW}",
            namespaces=("Tensor",), samples=_new_samples)  # fmt: skip
 def new_ones(F: Ops, self: Tensor, size: Ints, dtype: DType | None, device: str | None) -> Tensor:
-    """Ones of self's dtype and device."""
+    """Ones in these sizes, with self's dtype and device."""
     return F.ones(size, dtype=dtype or self.dtype, device=device or self.device)
 
 
 @composite(f"aten::new_empty(Tensor self, int[] size, {NEW}",
            namespaces=("Tensor",), samples=_new_samples)  # fmt: skip
 def new_empty(F: Ops, self: Tensor, size: Ints, dtype: DType | None, device: str | None) -> Tensor:
-    """`empty` of self's dtype and device."""
+    """`empty` in these sizes, with self's dtype and device."""
     return F.empty(size, dtype=dtype or self.dtype, device=device or self.device)
 
 
 @composite(f"aten::new_full(Tensor self, int[] size, Scalar fill_value, {NEW}",
            namespaces=("Tensor",))  # fmt: skip
 def new_full(F: Ops, self: Tensor, size: Ints, fill_value: Number, dtype: DType | None, device: str | None) -> Tensor:
-    """One value in self's dtype and device."""
+    """A tensor of these sizes that holds fill_value, with self's dtype and device."""
     return F.full(size, fill_value, dtype=dtype or self.dtype, device=device or self.device)
 
 

@@ -39,13 +39,13 @@ wide_floats = Refusal(_is_small, "LAPACK computes in float32 and float64, real o
 
 
 def adjoint(F: Ops, x: Tensor) -> Tensor:
-    """Transposed, and conjugated if complex."""
+    """`x` with its last two dims exchanged, and conjugated if complex."""
     turned = F.transpose(x, -2, -1)
     return F.conj(turned) if turned.dtype.is_complex else turned
 
 
 def check_matrix(name: str, shape: Ints, square: bool = False) -> tuple[int, int]:
-    """(rows, columns) of the last two dims."""
+    """(rows, columns) of the last two dims; ShapeError if they are missing or, if `square`, differ."""
     if len(shape) < 2:
         raise ShapeError(f"{name}: expects a matrix or a batch of them, got the sizes {list(shape)}")
     if square and shape[-2] != shape[-1]:
@@ -54,7 +54,7 @@ def check_matrix(name: str, shape: Ints, square: bool = False) -> tuple[int, int
 
 
 def typed(like: TensorType, *sizes: Any, dtype: DType | None = None) -> TensorType:
-    """A matrix, or what remains of it, for each matrix of the batch."""
+    """The type of a tensor with the batch sizes of `like` and these sizes behind them."""
     return TensorType(dtype or like.dtype, (*(like.sizes or ())[:-2], *sizes), None, like.device)
 
 
@@ -77,7 +77,7 @@ def diagonal_of(F: Ops, values: Tensor, rows: Any, columns: Any) -> Tensor:
 
 
 def _gaps(F: Ops, values: Tensor) -> Tensor:
-    """values[j] - values[i], 1 on the diagonal, where nothing is divided by it."""
+    """values[j] - values[i], but 1 on the diagonal, so that it can be divided by."""
     gaps = F.unsqueeze(values, -2) - F.unsqueeze(values, -1)
     return gaps + diagonal_of(F, F.ones_like(values), values.shape[-1], values.shape[-1])
 
@@ -102,10 +102,10 @@ def symmetric(*sizes: int, dtype: str = "float64") -> Any:
        " -> (Tensor LU, Tensor pivots, Tensor info)", raises=True,
        promote=("A",), namespaces=LINALG, onnx=NO_ONNX)  # fmt: skip
 def lu_factor_ex(m: Numpy, A: Array, pivot: bool, check_errors: bool) -> Sequence[Array | None]:
-    """(both triangles in one matrix; with which row each was exchanged, counted from 1; where a pivot is 0, or 0)."""
+    """(L and U in one matrix; the row, from 1, that each was exchanged with; the first pivot that is 0, or 0)."""
     check_matrix("linalg.lu_factor", A.shape)
     if not pivot:
-        raise UsageError("linalg.lu_factor: there is no LU without pivots here; leave pivot=False out")
+        raise UsageError("linalg.lu_factor: an LU factorization without pivots is not supported; leave pivot=False out")
     lu, pivots, info = each(m, lambda x: _lu_of(m, x), A) if A.size else _no_lu(m, A)
     if check_errors and info.any():
         raise LinAlgError(f"linalg.lu_factor: a pivot is exactly 0 in {int((info != 0).sum())} of the matrices")
@@ -166,14 +166,17 @@ lu_factor_ex.holomorphic = False
 
 @composite("aten::linalg_lu_factor(Tensor A, *, bool pivot=True) -> (Tensor LU, Tensor pivots)", namespaces=LINALG)
 def lu_factor(F: Ops, A: Tensor, pivot: bool) -> Sequence[Tensor]:
-    """(both triangles in one matrix, with which row each was exchanged)."""
+    """(L and U in one matrix, the row, counted from 1, that each was exchanged with)."""
     return tuple(F.linalg_lu_factor_ex(A, pivot=pivot))[:2]
 
 
 @composite("aten::lu_unpack(Tensor LU_data, Tensor LU_pivots, bool unpack_data=True, bool unpack_pivots=True)"
            " -> (Tensor P, Tensor L, Tensor U)", namespaces=("jit",))  # fmt: skip
 def lu_unpack(F: Ops, LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool, unpack_pivots: bool) -> Sequence[Tensor]:
-    """(permutation, lower triangle with ones on its diagonal, upper triangle); what is not wanted is empty."""
+    """(P, L, U) of an LU factorization: permutation, lower triangle with ones on its diagonal, upper triangle.
+
+    Tensors that are not wanted are empty.
+    """
     rows, columns = check_matrix("lu_unpack", LU_data.shape)
     nothing, least = F.zeros([0], dtype=LU_data.dtype), min(rows, columns)
     P = F.permutation_of(LU_pivots, rows, dtype=LU_data.dtype) if unpack_pivots else nothing
@@ -187,7 +190,7 @@ def lu_unpack(F: Ops, LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool, unp
        namespaces=(), onnx=NO_ONNX,
        grad=absent("exchanges of rows are integers"))  # fmt: skip
 def permutation_of(m: Numpy, pivots: Array, rows: int, dtype: DType) -> Array:
-    """The matrix that undoes exchanges of rows."""
+    """The permutation matrix P of A = P L U, by LU's exchanges of rows."""
     orders = m.broadcast_to(m.arange(rows), (*pivots.shape[:-1], rows)).copy()
     for at in m.ndindex(*pivots.shape[:-1]):
         for row, other in enumerate(pivots[at] - 1):
@@ -202,14 +205,14 @@ def _(pivots: KnownType, rows: int, dtype: DType) -> TensorType:
 
 @composite("aten::linalg_lu(Tensor A, *, bool pivot=True) -> (Tensor P, Tensor L, Tensor U)", namespaces=LINALG)
 def linalg_lu(F: Ops, A: Tensor, pivot: bool) -> Sequence[Tensor]:
-    """(permutation, lower triangle with ones on its diagonal, upper triangle), whose product is A."""
+    """(P, L, U) whose product is A: permutation, lower triangle with ones on its diagonal, upper triangle."""
     return tuple(F.lu_unpack(*F.linalg_lu_factor(A, pivot=pivot)))
 
 
 @composite("aten::linalg_lu_solve(Tensor LU, Tensor pivots, Tensor B, *, bool left=True, bool adjoint=False) -> Tensor",
            namespaces=LINALG)  # fmt: skip
 def linalg_lu_solve(F: Ops, LU: Tensor, pivots: Tensor, B: Tensor, left: bool, adjoint: bool) -> Tensor:
-    """X of A X = B (or X A = B, or with A's adjoint), A given by its LU factorization."""
+    """X with A X = B (or X A = B if not left; with A's adjoint if `adjoint`), where LU and pivots factor A."""
     check_matrix("linalg.lu_solve", LU.shape, True)
     P, L, U = F.lu_unpack(LU, pivots)
     if left != adjoint:  # A X = B, or X A^H = B; the latter is A X^H = B^H
@@ -228,7 +231,7 @@ _adjoint = adjoint
 
 @composite("aten::lu_solve(Tensor self, Tensor LU_data, Tensor LU_pivots) -> Tensor")
 def lu_solve(F: Ops, self: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
-    """X of A X = self, A given by its LU factorization."""
+    """X with A X = self, where LU_data and LU_pivots factor A."""
     return F.linalg_lu_solve(LU_data, LU_pivots, self)
 
 
@@ -276,13 +279,13 @@ def _() -> Iterator[Sample]:
        raises=True,
        promote=("self",), namespaces=LINALG, onnx=NO_ONNX)  # fmt: skip
 def cholesky_ex(m: Numpy, self: Array, upper: bool, check_errors: bool) -> Sequence[Array | None]:
-    """(the triangle whose product with its adjoint is self; where self is not positive definite, or 0)."""
+    """(L with L L^H = self, or U with U^H U = self; the order of the first minor that is not positive, or 0)."""
     check_matrix("linalg.cholesky", self.shape, True)
     if not self.size:
         return self.copy(), m.zeros(self.shape[:-2], m.int32)
     L, info = each(m, lambda x: _cholesky_of(m, x, upper), self)
     if check_errors and info.any():
-        raise LinAlgError("linalg.cholesky: the matrix is not positive definite, or not one of a batch is")
+        raise LinAlgError("linalg.cholesky: the matrix, or one of the batch, is not positive definite")
     return L, info.astype(m.int32)
 
 
@@ -312,13 +315,13 @@ cholesky_ex.holomorphic = False
 
 @composite("aten::linalg_cholesky(Tensor self, *, bool upper=False) -> Tensor", namespaces=LINALG)
 def linalg_cholesky(F: Ops, self: Tensor, upper: bool) -> Tensor:
-    """The triangle whose product with its adjoint is self."""
+    """The triangle L with L L^H = self, or U with U^H U = self, of positive definite matrices."""
     return F.linalg_cholesky_ex(self, upper=upper, check_errors=True)[0]
 
 
 @composite("aten::cholesky(Tensor self, bool upper=False) -> Tensor")
 def cholesky(F: Ops, self: Tensor, upper: bool) -> Tensor:
-    """The triangle whose product with its adjoint is self."""
+    """The triangle L with L L^H = self, or U with U^H U = self, of positive definite matrices."""
     return F.linalg_cholesky_ex(self, upper=upper, check_errors=True)[0]
 
 
@@ -333,7 +336,7 @@ def _() -> Iterator[Sample]:
 
 @composite("aten::cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor")
 def cholesky_solve(F: Ops, self: Tensor, input2: Tensor, upper: bool) -> Tensor:
-    """X of A X = self, A given by its Cholesky factor."""
+    """X with A X = self, where input2 is A's Cholesky factor."""
     L = adjoint(F, input2) if upper else input2
     lower = F.linalg_solve_triangular(L, self, upper=False)
     return F.linalg_solve_triangular(adjoint(F, L), lower, upper=True)
@@ -341,7 +344,7 @@ def cholesky_solve(F: Ops, self: Tensor, input2: Tensor, upper: bool) -> Tensor:
 
 @composite("aten::cholesky_inverse(Tensor self, bool upper=False) -> Tensor")
 def cholesky_inverse(F: Ops, self: Tensor, upper: bool) -> Tensor:
-    """The inverse of A, given by its Cholesky factor."""
+    """The inverse of A, where self is A's Cholesky factor."""
     rows, _ = check_matrix("cholesky_inverse", self.shape, True)
     return F.cholesky_solve(F.expand(F.eye(rows, dtype=self.dtype), self.shape), self, upper)
 
@@ -365,7 +368,7 @@ def _() -> Iterator[Sample]:
 @array('aten::linalg_qr(Tensor A, str mode="reduced") -> (Tensor Q, Tensor R)', promote=("A",), namespaces=LINALG,
        differentiable=(0, 1), onnx=NO_ONNX)  # fmt: skip
 def linalg_qr(m: Numpy, A: Array, mode: str) -> Sequence[Array | None]:
-    """(columns at right angles, upper triangle), whose product is A; of "complete" columns, or without them, "r"."""
+    """(Q, R) whose product is A: orthonormal columns, upper triangle; "complete" completes Q, "r" leaves it empty."""
     rows, columns = _qr_sizes(A.shape, mode)
     if not A.size:
         full = m.broadcast_to(m.eye(A.shape[-2], rows, dtype=A.dtype), (*A.shape[:-2], A.shape[-2], rows)).copy()
@@ -398,7 +401,9 @@ def _(
     Q, R = out
     rows, columns = A.shape[-2:]
     if mode == "r" or (mode == "complete" and rows > columns):
-        raise UsageError(f"the derivative of linalg.qr needs Q, and no more of it than A has; not mode={mode!r}")
+        raise UsageError(
+            f"linalg.qr has no derivative with mode={mode!r} for a matrix of these sizes; use mode='reduced'"
+        )
     gQ, gR = (F.zeros_like(x) if gx is None else gx for gx, x in zip(g, out, strict=True))
     if rows >= columns:
         return (_square_qr(F, gQ, gR, Q, R),)
@@ -422,7 +427,7 @@ linalg_qr.holomorphic = False
 
 @composite("aten::qr(Tensor self, bool some=True) -> (Tensor Q, Tensor R)")
 def qr(F: Ops, self: Tensor, some: bool) -> Sequence[Tensor]:
-    """(columns at right angles, upper triangle), whose product is self."""
+    """(Q, R) whose product is self: orthonormal columns, upper triangle."""
     return tuple(F.linalg_qr(self, "reduced" if some else "complete"))
 
 
@@ -442,7 +447,7 @@ def _() -> Iterator[Sample]:
        promote=("self",),
        namespaces=LINALG, differentiable=(0, 1), onnx=NO_ONNX)  # fmt: skip
 def linalg_eigh(m: Numpy, self: Array, UPLO: str) -> Sequence[Array | None]:
-    """(ascending eigenvalues, eigenvectors as columns) of symmetric matrices, of which one triangle is read."""
+    """(ascending eigenvalues, eigenvectors as columns) of symmetric or Hermitian matrices; one triangle is read."""
     check_matrix("linalg.eigh", self.shape, True)
     if UPLO not in ("L", "U", "l", "u"):
         raise UsageError(f"linalg.eigh: UPLO is 'L' or 'U', got {UPLO!r}")
@@ -477,7 +482,7 @@ linalg_eigh.holomorphic = False
 
 @composite('aten::linalg_eigvalsh(Tensor self, str UPLO="L") -> Tensor', namespaces=LINALG)
 def linalg_eigvalsh(F: Ops, self: Tensor, UPLO: str) -> Tensor:
-    """Ascending eigenvalues of symmetric matrices."""
+    """The ascending eigenvalues of symmetric or Hermitian matrices; one triangle is read."""
     return F.linalg_eigh(self, UPLO)[0]
 
 
@@ -492,7 +497,7 @@ def _() -> Iterator[Sample]:
 @array("aten::linalg_eig(Tensor self) -> (Tensor eigenvalues, Tensor eigenvectors)", raises=True, promote=("self",),
        namespaces=LINALG, differentiable=(0, 1), onnx=NO_ONNX)  # fmt: skip
 def linalg_eig(m: Numpy, self: Array) -> Sequence[Array | None]:
-    """(complex eigenvalues, eigenvectors as columns)."""
+    """(complex eigenvalues, eigenvectors as columns) of square matrices."""
     check_matrix("linalg.eig", self.shape, True)
     dtype = m.result_type(self.dtype, m.complex64)
     if not self.size:
@@ -531,7 +536,7 @@ linalg_eig.holomorphic = False
 
 @composite("aten::linalg_eigvals(Tensor self) -> Tensor", namespaces=LINALG)
 def linalg_eigvals(F: Ops, self: Tensor) -> Tensor:
-    """Complex eigenvalues."""
+    """The complex eigenvalues of square matrices."""
     return F.linalg_eig(self)[0]
 
 
@@ -550,7 +555,7 @@ def _() -> Iterator[Sample]:
        promote=("A",),
        namespaces=LINALG, differentiable=(0, 1, 2), onnx=NO_ONNX)  # fmt: skip
 def linalg_svd(m: Numpy, A: Array, full_matrices: bool) -> Sequence[Array | None]:
-    """(columns at right angles, descending singular values, rows at right angles), whose product is A."""
+    """(U, S, V^H) with U diag(S) V^H = A: orthonormal columns, descending singular values, orthonormal rows."""
     rows, columns, least = _svd_sizes(A.shape, full_matrices)
     if not A.size:
         batch, real = A.shape[:-2], m.real(A).dtype
@@ -617,13 +622,13 @@ linalg_svd.holomorphic = False
 
 @composite("aten::linalg_svdvals(Tensor A) -> Tensor", namespaces=LINALG)
 def linalg_svdvals(F: Ops, A: Tensor) -> Tensor:
-    """Descending singular values."""
+    """The descending singular values of matrices."""
     return F.linalg_svd(A, False)[1]
 
 
 @composite("aten::svd(Tensor self, bool some=True, bool compute_uv=True) -> (Tensor U, Tensor S, Tensor V)")
 def svd(F: Ops, self: Tensor, some: bool, compute_uv: bool) -> Sequence[Tensor]:
-    """(U, S, V), where U diag(S) V^H is self; without compute_uv, U and V are zeros."""
+    """(U, S, V) with U diag(S) V^H = self; without compute_uv, U and V are zeros."""
     U, S, Vh = F.linalg_svd(self, not some)
     if compute_uv:
         return U, S, adjoint(F, Vh)

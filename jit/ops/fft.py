@@ -32,16 +32,16 @@ UNSCALED, BY_ROOT, BY_SIZE = range(3)
 """Scalings of a transform by ATen's numbers: none, 1 / sqrt(n), 1 / n."""
 _FORWARD = {UNSCALED: "backward", BY_ROOT: "ortho", BY_SIZE: "forward"}
 _INVERSE = {UNSCALED: "forward", BY_ROOT: "ortho", BY_SIZE: "backward"}
-"""The same in numpy's words, which say what is scaled rather than how."""
+"""numpy's words for these scalings of forward and of inverse transforms: they name the direction that is scaled."""
 
 # -- what the primitives share -----------------------------------------------------------------------------------
 
 
 def _wrapped(name: str, shape: Sequence[Any], dim: Sequence[int]) -> tuple[int, ...]:
-    """Dims counted from the front: different ones, of sizes that can be transformed."""
+    """The dims counted from the front; ShapeError if one is named twice or has no elements to transform."""
     dims = tuple(wrap_dim(d, len(shape)) for d in dim)
     if len(set(dims)) != len(dims):
-        raise ShapeError(f"{name}: the dims {list(dim)} name one twice")
+        raise ShapeError(f"{name}: dim {list(dim)} names a dim twice")
     for d in dims:
         if not shape or shape[d] < 1:
             raise ShapeError(f"{name}: dim {d} of {list(shape)} has no elements to transform")
@@ -49,11 +49,11 @@ def _wrapped(name: str, shape: Sequence[Any], dim: Sequence[int]) -> tuple[int, 
 
 
 def _expect(name: str, tensor: Any, complex: bool, dim: Sequence[int]) -> tuple[int, ...]:
-    """The dims, if the tensor is complex, or real, as it should be."""
+    """The dims counted from the front; DTypeError unless the tensor is complex, or real, as `complex` says."""
     dtype = tensor.dtype if isinstance(tensor.dtype, DType) else dtypes.from_numpy(tensor.dtype)
     if dtype.is_complex is not complex or dtype.is_integral:
         wanted = "a complex" if complex else "a real"
-        raise DTypeError(f"{name}: expects {wanted} tensor, and this one is {dtype.name}")
+        raise DTypeError(f"{name}: expects {wanted} tensor, got {dtype.name}")
     return _wrapped(name, tensor.shape, dim)
 
 
@@ -64,7 +64,7 @@ def _resized(self: TensorType, dtype: DType, dim: int | None = None, size: int =
 
 
 def _with_inner_bins(F: Ops, half: Tensor, dim: int, size: int, factor: float) -> Tensor:
-    """Half a spectrum of `size` bins, those times `factor` that stand for their mirror images too."""
+    """Half a spectrum of `size` bins, in which the bins that stand for their mirror images too are times `factor`."""
     number = F.arange(half.shape[dim], device=half.device)
     alone = F.logical_or(F.eq(number, 0), F.eq(number * 2, size))
     weight = F._to_copy(F.where(alone, 1.0, factor), dtype=dtypes.real_of(half.dtype))
@@ -79,7 +79,7 @@ def _with_inner_bins(F: Ops, half: Tensor, dim: int, size: int, factor: float) -
        grad=dict(self=lambda F, g, dim, normalization, forward:
                  F._fft_c2c(g, dim, normalization, not forward)))  # fmt: skip
 def _fft_c2c(m: Numpy, self: Array, dim: Ints, normalization: int, forward: bool) -> Array:
-    """The transform of complex numbers over `dim`."""
+    """The Fourier transform of complex numbers over `dim`, forward or inverse."""
     axes = _expect("_fft_c2c", self, True, dim)
     if not axes:
         return m.array(self)
@@ -99,7 +99,7 @@ def _(self: KnownType, dim: Ints, normalization: int, forward: bool) -> TensorTy
        grad=dict(self=lambda F, g, self_meta, dim, normalization, onesided:
                  _real_gradient(F, g, self_meta, dim, normalization, onesided)))  # fmt: skip
 def _fft_r2c(m: Numpy, self: Array, dim: Ints, normalization: int, onesided: bool) -> Array:
-    """The forward transform of real numbers over `dim`; if `onesided`, one half of the last one of them."""
+    """The Fourier transform of real numbers over `dim`; if `onesided`, one half of the last dim."""
     axes = _expect("_fft_r2c", self, False, dim)
     if not axes:
         raise DimError("_fft_r2c: there should be at least one dim to transform")
@@ -129,7 +129,7 @@ def _(self: KnownType, dim: Ints, normalization: int, onesided: bool) -> TensorT
        grad=dict(self=lambda F, g, dim, normalization, last_dim_size: _with_inner_bins(
            F, F._fft_r2c(g, dim, normalization, True), dim[-1], last_dim_size, 2.0)))  # fmt: skip
 def _fft_c2r(m: Numpy, self: Array, dim: Ints, normalization: int, last_dim_size: int) -> Array:
-    """The inverse transform of one half of a spectrum, whose other half is its mirror image, to real numbers."""
+    """The inverse Fourier transform to real numbers, of one half of a spectrum whose other half mirrors it."""
     axes = _check_half(self, dim, last_dim_size)
     sizes = [*(self.shape[d] for d in axes[:-1]), last_dim_size]
     return m.fft.irfftn(self, s=sizes, axes=axes, norm=_INVERSE[normalization])
@@ -203,7 +203,7 @@ def _dft(g: OnnxWriter, pairs: Value, dims: Sequence[int], normalization: int, f
 
 
 def _onnx_scaled(g: OnnxWriter, x: Value, count: Any, normalization: int, forward: bool) -> Value:
-    """ONNX leaves forward transforms as they are and divides inverse ones by their number of bins."""
+    """A transform scaled as asked; ONNX scales inverse ones by 1 / number of bins, and forward ones not at all."""
     power = {UNSCALED: 0.0, BY_ROOT: -0.5, BY_SIZE: -1.0}[normalization] + (0.0 if forward else 1.0)
     if power == 0:
         return x
@@ -249,14 +249,14 @@ def _(g: OnnxWriter, self: Value, dim: Ints, normalization: int, last_dim_size: 
 def _scaling(norm: str | None, forward: bool) -> int:
     """The scaling of one direction's transform under "backward", "ortho" or "forward"."""
     if norm not in (None, "backward", "ortho", "forward"):
-        raise UsageError(f"norm is 'backward', 'ortho' or 'forward', not {norm!r}")
+        raise UsageError(f"norm should be 'backward', 'ortho' or 'forward', got {norm!r}")
     if norm == "ortho":
         return BY_ROOT
     return BY_SIZE if (norm == "forward") is forward else UNSCALED
 
 
 def _promoted(F: Ops, name: str, x: Tensor, complex: bool) -> Any:
-    """Integers as float32; with `complex`, real numbers as complex ones."""
+    """Integers as the default float dtype; if `complex`, real numbers as complex ones."""
     if x.dtype.is_half:
         raise DTypeError(f"{name}: {x.dtype.name} is too coarse to be transformed; cast with x.float()")
     wanted = dtypes.DEFAULT if x.dtype.is_integral else x.dtype
@@ -267,12 +267,12 @@ def _promoted(F: Ops, name: str, x: Tensor, complex: bool) -> Any:
 
 def _reals(F: Ops, name: str, x: Tensor) -> Any:
     if x.dtype.is_complex:
-        raise DTypeError(f"{name}: expects a real tensor, and this one is {x.dtype.name}")
+        raise DTypeError(f"{name}: expects a real tensor, got {x.dtype.name}; use fft_fft, or take x.real")
     return _promoted(F, name, x, False)
 
 
 def _fitted(F: Ops, x: Tensor, dims: Sequence[int], sizes: Sequence[Any]) -> Any:
-    """`x` cut, or filled up with zeros, to these sizes."""
+    """`x` with its dims cut, or filled up with zeros at the end, to these sizes."""
     for dim, size in zip(dims, sizes):
         if x.shape[dim] > size:
             x = F.slice(x, dim, 0, size)
@@ -284,25 +284,25 @@ def _fitted(F: Ops, x: Tensor, dims: Sequence[int], sizes: Sequence[Any]) -> Any
 def _one(name: str, x: Tensor, n: int | None, dim: int) -> tuple[int, Any]:
     """(dim, number of points) of a transform of one dim."""
     if x.ndim == 0:
-        raise DimError(f"{name}: dim {dim} is given, but the tensor has none")
+        raise DimError(f"{name}: a 0-d tensor has no dim to transform")
     dim = wrap_dim(dim, x.ndim)
     return dim, _points(name, x.shape[dim] if n is None else n)
 
 
 def _points(name: str, count: Any) -> Any:
     if count < 1:
-        raise ShapeError(f"{name}: invalid number of data points ({count})")
+        raise ShapeError(f"{name}: expects at least one point to transform, got {count}")
     return count
 
 
 def _several(name: str, x: Tensor, s: Ints | None, dim: Ints | None) -> tuple[list[int], list[Any]]:
-    """(dims, numbers of points) of a transform of several dims: of all, of the last ones, or of those named."""
+    """(dims, numbers of points) of a transform of several dims: of those named, of the last len(s), or of all."""
     if dim is not None:
         dims = [wrap_dim(d, x.ndim) for d in dim]
         if len(set(dims)) != len(dims):
-            raise ShapeError(f"{name}: the dims {list(dim)} name one twice")
+            raise ShapeError(f"{name}: dim {list(dim)} names a dim twice")
         if s is not None and len(s) != len(dims):
-            raise ShapeError(f"{name}: s {list(s)} and dim {list(dim)} should be of one length")
+            raise ShapeError(f"{name}: s {list(s)} and dim {list(dim)} should be equally long")
     else:
         count = x.ndim if s is None else len(s)
         if count > x.ndim:
@@ -315,7 +315,7 @@ def _several(name: str, x: Tensor, s: Ints | None, dim: Ints | None) -> tuple[li
 def _real_several(
     name: str, x: Tensor, s: Ints | None, dim: Ints | None, from_half: bool = False
 ) -> tuple[list[int], list[Any]]:
-    """`_several` of a transform from or to real numbers; `from_half`, the last dim has one half of a spectrum."""
+    """`_several` for a transform from or to real numbers; if `from_half`, the last dim holds half a spectrum."""
     dims, sizes = _several(name, x, s, dim)
     if not dims:
         raise DimError(f"{name}: at least one dim must be transformed")
@@ -328,7 +328,7 @@ def _real_several(
 
 
 def _transform(F: Ops, name: str, x: Tensor, dims: list[int], sizes: list[Any], norm: Any, forward: bool) -> Tensor:
-    """All bins, of complex or of real numbers."""
+    """The transform of complex or real numbers, with all bins."""
     scaling = _scaling(norm, forward)
     x = _fitted(F, _promoted(F, name, x, not dims), dims, sizes)
     if x.dtype.is_complex:
@@ -338,7 +338,7 @@ def _transform(F: Ops, name: str, x: Tensor, dims: list[int], sizes: list[Any], 
 
 
 def _to_half(F: Ops, name: str, x: Tensor, dims: list[int], sizes: list[Any], norm: Any, forward: bool) -> Tensor:
-    """One half of the bins, of real numbers; backward, all but the last dim are transformed as complex numbers."""
+    """The transform of real numbers to one half of the bins; inverse ones take the other dims as complex."""
     x, scaling = _fitted(F, _reals(F, name, x), dims, sizes), _scaling(norm, forward)
     if forward:
         return F._fft_r2c(x, dims, scaling, True)
@@ -347,7 +347,7 @@ def _to_half(F: Ops, name: str, x: Tensor, dims: list[int], sizes: list[Any], no
 
 
 def _from_half(F: Ops, name: str, x: Tensor, dims: list[int], sizes: list[Any], norm: Any, forward: bool) -> Tensor:
-    """Real numbers, of one half of the bins."""
+    """The transform of one half of the bins to real numbers."""
     scaling = _scaling(norm, forward)
     x = _fitted(F, _promoted(F, name, x, True), dims, [*sizes[:-1], sizes[-1] // 2 + 1])
     if not forward:
@@ -363,12 +363,12 @@ _KINDS: dict[str, tuple[Callable[..., Any], bool]] = {
 """The transforms by name, with their directions."""
 
 _SAID = {
-    "fft": "The Fourier transform", "ifft": "The inverse Fourier transform",
-    "rfft": "One half of the Fourier transform of real numbers: the other is its mirror image",
-    "irfft": "The inverse of `rfft`: real numbers", "ihfft": "The inverse of `hfft`",
-    "hfft": "The Fourier transform, of real values, of a signal of which one half is given: the other is its mirror "
-    "image",
+    "fft": "The Fourier transform over {}.", "ifft": "The inverse Fourier transform over {}.",
+    "rfft": "One half of the Fourier transform of real numbers over {}; the other half is its mirror image.",
+    "irfft": "The inverse of `rfft` over {}: real numbers.", "ihfft": "The inverse of `hfft` over {}.",
+    "hfft": "The Fourier transform over {}, to real numbers, of one half of a signal that its mirror image completes.",
 }  # fmt: skip
+"""The documentation of each kind, with a place for the dims."""
 
 
 def _declare(kind: str) -> tuple[Op, Op, Op]:
@@ -391,7 +391,7 @@ def _declare(kind: str) -> tuple[Op, Op, Op]:
             dims, sizes = _real_several(name, self, s, dim, from_half)
         return function(F, name, self, dims, sizes, norm, forward)
 
-    one.__doc__, several.__doc__ = f"{_SAID[kind]}, over one dim.", f"{_SAID[kind]}, over several dims."
+    one.__doc__, several.__doc__ = _SAID[kind].format("one dim"), _SAID[kind].format("several dims")
     given = _samples(from_half, function is _to_half)
     facets: dict[str, Any] = {"namespaces": ("fft",)}
     return (
@@ -447,7 +447,7 @@ _NEW = "*, ScalarType? dtype=None, Device? device=None"
 
 @composite(f"aten::fft_fftfreq(int n, float d=1.0, {_NEW}) -> Tensor", namespaces=("fft",))
 def fftfreq(F: Ops, n: int, d: float, dtype: DType | None, device: str | None) -> Tensor:
-    """The frequencies of the bins of `fft`, of n points at a distance of d: 0, 1, ..., -2, -1 over n * d."""
+    """The frequencies of `fft`'s bins for n points at a distance d: 0, 1, ..., -2, -1, divided by n * d."""
     wanted = _spacing("fft_fftfreq", n, d, dtype)
     number = F.remainder(F.arange(n, device=device) + n // 2, n) - n // 2
     return F._to_copy(number, dtype=wanted) * (1.0 / (n * d))
@@ -455,7 +455,7 @@ def fftfreq(F: Ops, n: int, d: float, dtype: DType | None, device: str | None) -
 
 @composite(f"aten::fft_rfftfreq(int n, float d=1.0, {_NEW}) -> Tensor", namespaces=("fft",))
 def rfftfreq(F: Ops, n: int, d: float, dtype: DType | None, device: str | None) -> Tensor:
-    """The frequencies of the bins of `rfft`: 0, 1, ..., n // 2 over n * d."""
+    """The frequencies of `rfft`'s bins for n points at a distance d: 0, 1, ..., n // 2, divided by n * d."""
     wanted = _spacing("fft_rfftfreq", n, d, dtype)
     return F._to_copy(F.arange(n // 2 + 1, device=device), dtype=wanted) * (1.0 / (n * d))
 
@@ -476,13 +476,13 @@ def _shifted(F: Ops, self: Tensor, dim: Ints | None, rounding: int) -> Tensor:
 
 @composite("aten::fft_fftshift(Tensor self, int[1]? dim=None) -> Tensor", namespaces=("fft",))
 def fftshift(F: Ops, self: Tensor, dim: Ints | None) -> Tensor:
-    """Bins in the order of their frequencies: that of 0 in the middle."""
+    """self with the bins in the order of their frequencies along dim: frequency 0 moves to the middle."""
     return _shifted(F, self, dim, 0)
 
 
 @composite("aten::fft_ifftshift(Tensor self, int[1]? dim=None) -> Tensor", namespaces=("fft",))
 def ifftshift(F: Ops, self: Tensor, dim: Ints | None) -> Tensor:
-    """The inverse of `fftshift`."""
+    """The inverse of `fftshift`: frequency 0 moves back to the front."""
     return _shifted(F, self, dim, 1)
 
 

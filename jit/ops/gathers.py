@@ -27,7 +27,7 @@ ONNX_WORDS = {"sum": "add", "mean": "add", "prod": "mul", "amax": "max", "amin":
 
 
 def neutral(word: str, dtype: DType) -> Any:
-    """The neutral element of the reduction."""
+    """The neutral element of the reduction `word` in this dtype."""
     if word in ("sum", "mean", "prod"):
         return 1 if word == "prod" else 0
     if not dtype.is_integral:
@@ -40,14 +40,14 @@ def neutral(word: str, dtype: DType) -> Any:
 
 def _checked_word(reduce: str) -> str:
     if reduce not in WORDS:
-        raise UsageError(f"scatter_reduce: reduce is one of {', '.join(WORDS)}, got {reduce!r}")
+        raise UsageError(f"scatter_reduce: reduce should be one of {', '.join(WORDS)}, got {reduce!r}")
     return reduce
 
 
 @array("aten::scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, "
        "bool include_self=True) -> Tensor", raises=True, inplace=True)  # fmt: skip
 def scatter_reduce(m: Numpy, self: Array, dim: int, index: Array, src: Array, reduce: str, include_self: bool) -> Array:
-    """self with all elements of src that go to one place combined there, by sum, prod, mean, amax or amin."""
+    """self with src's elements combined into the places `index` along dim, by sum, prod, mean, amax or amin."""
     word = _checked_word(reduce)
     at = _fits("scatter_reduce", index.shape, self.shape, dim)
     _fits("scatter_reduce", index.shape, src.shape, dim, whole=True)
@@ -64,7 +64,7 @@ def scatter_reduce(m: Numpy, self: Array, dim: int, index: Array, src: Array, re
 
 
 def _mean(m: Numpy, sums: Any, places: Any, include_self: bool) -> Any:
-    """Sums divided by how many numbers they are made of; integers rounded down."""
+    """Sums divided by the number of their summands; those of integers are rounded down."""
     counts = m.bincount(places, minlength=sums.size).reshape(sums.shape) + int(include_self)
     counts = m.maximum(counts, 1)
     return sums // counts if sums.dtype.kind in "biu" else sums / counts.astype(sums.dtype)
@@ -78,7 +78,7 @@ def _(self: KnownType, dim: int, index: KnownType, src: KnownType, reduce: str, 
 
 
 def _used(F: Ops, src: Tensor, shape: Ints) -> Tensor:
-    """The leading part of a source, of the index's sizes."""
+    """The leading part of a source, in the index's sizes: the part that is used."""
     for d, size in enumerate(shape):
         if src.shape[d] != size:
             src = F.narrow(src, d, 0, size)
@@ -86,7 +86,7 @@ def _used(F: Ops, src: Tensor, shape: Ints) -> Tensor:
 
 
 def _unused(F: Ops, gradient: Any, shape: Ints) -> Any:
-    """The inverse of `_used` for a gradient: nothing for what was not used."""
+    """The gradient of a source: that of the part `_used`, filled up with zeros."""
     missing = [a - b for a, b in zip(shape, gradient.shape)]
     return F.constant_pad_nd(gradient, [p for n in reversed(missing) for p in (0, n)]) if any(missing) else gradient
 
@@ -121,7 +121,7 @@ def _by_mean(
 def _by_extreme(
     F: Ops, g: Tensor, out: Tensor, self: Tensor, dim: int, index: Tensor, src: Tensor, include_self: bool
 ) -> Any:
-    """Evenly among all that attain it."""
+    """The gradients of an extremum, shared evenly among all elements that attain it."""
     mine = F._to_copy(F.eq(self, out), dtype=g.dtype)
     theirs = F._to_copy(F.eq(src, F.gather(out, dim, index)), dtype=g.dtype)
     share = g / F.scatter_add(mine if include_self else F.scatter(mine, dim, index, 0), dim, index, theirs)
@@ -223,7 +223,10 @@ def embedding_bag_padded(
     F: Ops, weight: Tensor, indices: Tensor, offsets: Tensor, scale_grad_by_freq: bool, mode: int, sparse: bool,
     per_sample_weights: Tensor | None, include_last_offset: bool, padding_idx: int | None,
 ) -> Sequence[Tensor]:  # fmt: skip
-    """The sum, mean or maximum of the rows of each bag; bags are runs of indices that begin at the offsets."""
+    """(the sum, mean or maximum of weight's rows for each bag, each index's bag, the bags' sizes, rows of maxima).
+
+    Bags are runs of indices; each begins at one of the offsets.
+    """
     _check_bags(weight, indices, offsets, mode, per_sample_weights)
     padding = -1 if padding_idx is None else padding_idx % weight.shape[0]
     bags = offsets.shape[0] - int(include_last_offset)
@@ -253,7 +256,7 @@ def embedding_bag_padded(
 
 
 def _checked_offsets(F: Ops, offsets: Tensor, count: int) -> Tensor:
-    """The offsets themselves, or an error where one lies outside of the indices or before its predecessor."""
+    """The offsets themselves; DimError where one lies outside of the indices or before its predecessor."""
     places = F.arange(count + 1, dtype=offsets.dtype)
     if offsets.shape[0] > 1:
         following = offsets.shape[0] - 1
@@ -263,22 +266,24 @@ def _checked_offsets(F: Ops, offsets: Tensor, count: int) -> Tensor:
 
 def _check_bags(weight: Tensor, indices: Tensor, offsets: Tensor, mode: int, per_sample_weights: Tensor | None) -> None:
     if indices.ndim != 1 or offsets.ndim != 1:
-        raise ShapeError("embedding_bag: expects indices and offsets of one dim")
+        raise ShapeError(
+            f"embedding_bag: indices and offsets should be vectors, got {list(indices.shape)} and {list(offsets.shape)}"
+        )
     if mode not in (SUM, MEAN, MAX):
         raise UsageError(f"embedding_bag: mode is 0 (sum), 1 (mean) or 2 (max), got {mode}")
     if per_sample_weights is not None and mode != SUM:
-        raise UnwrittenError("embedding_bag takes per_sample_weights for sums only: mode='sum'")
+        raise UnwrittenError("embedding_bag: per_sample_weights are for mode='sum' alone; leave them out")
     if per_sample_weights is not None and tuple(per_sample_weights.shape) != tuple(indices.shape):
-        raise ShapeError("embedding_bag: per_sample_weights should have the sizes of the indices")
+        raise ShapeError("embedding_bag: per_sample_weights should have the sizes of indices")
     if per_sample_weights is not None and per_sample_weights.dtype is not weight.dtype:
         given = f"{per_sample_weights.dtype} and {weight.dtype}"
-        raise DTypeError(f"embedding_bag: per_sample_weights should be of the dtype of the table, got {given}")
+        raise DTypeError(f"embedding_bag: per_sample_weights should have the dtype of weight, got {given}")
 
 
 def _largest_rows(
     F: Ops, weight: Tensor, indices: Tensor, bag: Tensor, bags: int, counted: Tensor, sizes: Tensor
 ) -> tuple[Any, Any]:
-    """(the largest entries of each bag, the rows that they come from: the first of ties)."""
+    """(the largest entries of each bag, the rows that they come from, the first of ties)."""
     count, width = indices.shape[0], weight.shape[1]
     with F.no_grad():
         rows = F.masked_fill(F.index_select(weight, 0, indices), F.logical_not(F.unsqueeze(counted, 1)), -np.inf)
@@ -325,7 +330,7 @@ def _() -> Iterator[Sample]:
 
 @composite("aten::cdist(Tensor x1, Tensor x2, float p=2.0, str? compute_mode=None) -> Tensor", namespaces=("jit",))
 def cdist(F: Ops, x1: Tensor, x2: Tensor, p: float, compute_mode: str | None) -> Tensor:
-    """The p-norm of the difference of each row of x1 and each row of x2."""
+    """The p-norms of the differences of each row of x1, [..., n, k], and each of x2, [..., m, k]: [..., n, m]."""
     if x1.ndim < 2 or x2.ndim < 2 or x1.shape[-1] != x2.shape[-1]:
         raise ShapeError(f"cdist: the rows of {list(x1.shape)} and {list(x2.shape)} should be equally long")
     if p < 0:

@@ -31,7 +31,7 @@ ZEROS, BORDER, REFLECTION = range(3)
 
 @composite("aten::affine_grid_generator(Tensor theta, int[] size, bool align_corners) -> Tensor", namespaces=("jit",))
 def affine_grid_generator(F: Ops, theta: Tensor, size: Ints, align_corners: bool) -> Tensor:
-    """The places that the affine maps `theta`, [N, 2, 3] or [N, 3, 4], send an output of sizes `size` to."""
+    """The grid [N, H, W, 2] or [N, D, H, W, 3] to which the affine maps `theta` send an output of sizes `size`."""
     _check_affine(theta, size)
     places, rank = list(size[2:]), len(size) - 2
     along = [_evenly(F, n, align_corners, theta) for n in places]
@@ -43,9 +43,9 @@ def affine_grid_generator(F: Ops, theta: Tensor, size: Ints, align_corners: bool
 
 def _check_affine(theta: Tensor, size: Ints) -> None:
     if not theta.dtype.is_floating_point:
-        raise DTypeError(f"affine_grid: theta should be floating, and this one is {theta.dtype}")
+        raise DTypeError(f"affine_grid: theta should be floating, got {theta.dtype}")
     if len(size) not in (4, 5):
-        raise ShapeError(f"affine_grid: the output has 4 or 5 dims, not the sizes {list(size)}")
+        raise ShapeError(f"affine_grid: size should have 4 or 5 entries, got {list(size)}")
     wanted = (size[0], len(size) - 2, len(size) - 1)
     if tuple(theta.shape) != wanted:
         raise ShapeError(f"affine_grid: theta should have the sizes {list(wanted)}, got {list(theta.shape)}")
@@ -54,7 +54,7 @@ def _check_affine(theta: Tensor, size: Ints) -> None:
 
 
 def _evenly(F: Ops, n: Any, align_corners: bool, like: Tensor) -> Tensor:
-    """The n places of one dim, from -1 to 1: those of the corners' centres, or of what lies between the edges."""
+    """n evenly spaced coordinates of one dim: from -1 to 1 with align_corners, else the centres of n parts of it."""
     numbers = F.arange(n, dtype=dtypes.float32 if like.dtype.is_half else like.dtype, device=like.device)
     steps = max(n - 1, 1) if align_corners else n
     return F._to_copy((numbers * 2 - (n - 1)) / steps, dtype=like.dtype)
@@ -107,12 +107,12 @@ def _neighbours(F: Ops, place: Tensor, mode: int) -> tuple[list[Any], list[Any]]
 
 
 def _near(x: Tensor) -> Tensor:
-    """The kernel of cubic convolution with a = -0.75, up to distance 1."""
+    """The kernel of cubic convolution with a = -0.75, at distances up to 1."""
     return (x * 1.25 - 2.25) * x * x + 1
 
 
 def _far(x: Tensor) -> Tensor:
-    """The same from 1 to 2."""
+    """The kernel of cubic convolution with a = -0.75, at distances from 1 to 2."""
     return ((x * -0.75 + 3.75) * x - 6.0) * x + 3.0
 
 
@@ -127,7 +127,7 @@ def _brought_inside(F: Ops, place: Tensor, size: int, padding: int, align: bool)
 
 
 def _reflected(F: Ops, place: Tensor, low: float, high: Any) -> Tensor:
-    """Coordinates reflected as between two mirrors: the way from `low`, folded every `high - low`."""
+    """Coordinates reflected between two mirrors, `low` and `high`."""
     span = high - low
     if span == 0:
         return place * 0
@@ -142,18 +142,22 @@ def _reflected(F: Ops, place: Tensor, low: float, high: Any) -> Tensor:
 def _check(input: Tensor, grid: Tensor, mode: int, padding: int, rank: int | None = None) -> None:
     if input.ndim not in (4, 5) or grid.ndim != input.ndim or (rank is not None and input.ndim != rank + 2):
         wanted = "4 or 5" if rank is None else str(rank + 2)
-        raise ShapeError(f"grid_sampler: image and grid have {wanted} dims, not the sizes {_sizes(input, grid)}")
+        raise ShapeError(f"grid_sampler: input and grid should have {wanted} dims, got the sizes {_sizes(input, grid)}")
     if input.shape[0] != grid.shape[0] or grid.shape[-1] != input.ndim - 2:
         wanted = f"[{input.shape[0]}, ..., {input.ndim - 2}]"
         raise ShapeError(
-            f"grid_sampler: the grid should have the sizes {wanted}; image and grid: {_sizes(input, grid)}"
+            f"grid_sampler: grid should have the sizes {wanted}, got input and grid of {_sizes(input, grid)}"
         )
     if any(n == 0 for n in input.shape[2:]):
         raise ShapeError(f"grid_sampler: there is nothing to sample in an image of sizes {list(input.shape)}")
     if input.dtype is not grid.dtype or not input.dtype.is_floating_point:
-        raise DTypeError(f"grid_sampler: expects one floating dtype, got {input.dtype} and {grid.dtype}")
+        raise DTypeError(
+            f"grid_sampler: expects one floating dtype, got {input.dtype} and {grid.dtype}; cast one of them"
+        )
     if mode not in (LINEAR, NEAREST, CUBIC) or padding not in (ZEROS, BORDER, REFLECTION):
-        raise UsageError(f"grid_sampler: modes and paddings are 0, 1 or 2, not {mode} and {padding}")
+        raise UsageError(
+            f"grid_sampler: interpolation_mode and padding_mode should be 0, 1 or 2, got {mode} and {padding}"
+        )
     if mode == CUBIC and input.ndim == 5:
         raise UsageError("grid_sampler: bicubic interpolation is for images of 4 dims")
 
@@ -179,7 +183,7 @@ def _sampled(F: Ops, input: Tensor, grid: Tensor, mode: int, padding: int, align
 
 
 def _multiplied(F: Ops, taps: Sequence[Any], sizes: Sequence[Any], shape: list[Any]) -> tuple[Any, Any, Any]:
-    """The taps of several dims at once: entries of the flattened image, and products of weights."""
+    """The taps of several dims together: entries of the flattened image, and products of weights."""
     entry, inside, weight = taps[0]
     for (entry_d, inside_d, weight_d), size in zip(taps[1:], sizes[1:], strict=True):
         entry, inside, weight = (F.unsqueeze(t, 2) for t in (entry, inside, weight))
@@ -197,7 +201,7 @@ _SAMPLER = "Tensor input, Tensor grid, int interpolation_mode, int padding_mode,
 def grid_sampler(
     F: Ops, input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Tensor:
-    """Samples of `input`, [N, C, ...], at the places that `grid`, [N, ..., 2 or 3], names."""
+    """input, [N, C, ...], read at the places of grid, [N, ..., 2 or 3]: coordinates from -1 to 1, x first."""
     _check(input, grid, interpolation_mode, padding_mode)
     sampler = F.grid_sampler_2d if input.ndim == 4 else F.grid_sampler_3d
     return sampler(input, grid, interpolation_mode, padding_mode, align_corners)
@@ -207,7 +211,7 @@ def grid_sampler(
 def grid_sampler_2d(
     F: Ops, input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Tensor:
-    """`grid_sampler` of images."""
+    """`grid_sampler` of images: input [N, C, H, W], grid [N, h, w, 2]."""
     _check(input, grid, interpolation_mode, padding_mode, 2)
     return _sampled(F, input, grid, interpolation_mode, padding_mode, align_corners)
 
@@ -216,7 +220,7 @@ def grid_sampler_2d(
 def grid_sampler_3d(
     F: Ops, input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Tensor:
-    """`grid_sampler` of volumes."""
+    """`grid_sampler` of volumes: input [N, C, D, H, W], grid [N, d, h, w, 3]."""
     _check(input, grid, interpolation_mode, padding_mode, 3)
     return _sampled(F, input, grid, interpolation_mode, padding_mode, align_corners)
 

@@ -42,7 +42,9 @@ def _zeros(F: Ops, g: Tensor, meta: Meta) -> Tensor:
 def _check_index(m: Numpy, name: str, index: Array, size: int, negative: bool = False) -> None:
     """Integers within a dim of `size`."""
     if index.dtype.kind not in "iu":
-        raise DTypeError(f"{name}: an index should be a tensor of integers, got {index.dtype}")
+        raise DTypeError(
+            f"{name}: the index should be a tensor of integers, got {index.dtype}; cast it with index.long()"
+        )
     if index.size:
         low, high = int(index.min()), int(index.max())
         if low < (-size if negative else 0) or high >= size:
@@ -58,10 +60,14 @@ def _fits(name: str, index: Ints, shape: Ints, dim: int, whole: bool = False) ->
     if math.prod(index) == 0 and all(isinstance(n, int) for n in index):
         return at  # no indices: nothing is looked at, whatever the dims
     if len(index) != len(shape) and (len(index) or 1) != (len(shape) or 1):
-        raise ShapeError(f"{name}: an index of sizes {list(index)} and {list(shape)} should have equally many dims")
+        raise ShapeError(
+            f"{name}: the index of sizes {list(index)} should have as many dims as the sizes {list(shape)}"
+        )
     for d, (a, b) in enumerate(zip(index, shape)):
         if a > b and (whole or d != at):
-            raise ShapeError(f"{name}: an index of sizes {list(index)} does not fit {list(shape)} in dim {d}")
+            raise ShapeError(
+                f"{name}: the index of sizes {list(index)} is larger than the sizes {list(shape)} in dim {d}"
+            )
     return at
 
 
@@ -96,6 +102,7 @@ def _padded_gather(F: Ops, g: Tensor, dim: int, index: Tensor, meta: Meta) -> Te
        grad=dict(self=lambda F, g, self_meta, dim, index:
                  F.scatter_add(_zeros(F, g, self_meta), dim, index, g)))  # fmt: skip
 def gather(m: Numpy, self: Array, dim: int, index: Array, sparse_grad: bool) -> Array:
+    """The elements of self at the places `index` along dim, in the sizes of index: self[index[i, j], j] for dim 0."""
     at = _fits("gather", index.shape, self.shape, dim)
     _check_index(m, "gather", index, self.shape[at] if self.ndim else 1)
     return m.take(self, _flat_places(m, index, self.shape, at)).reshape(index.shape)
@@ -170,6 +177,7 @@ def _onnx_scatter(g: OnnxWriter, self: Value, dim: int, index: Value, src: Value
        grad=dict(self=lambda F, g, dim, index: F.scatter(g, dim, index, 0),
                  src=lambda F, g, src_meta, dim, index: _padded_gather(F, g, dim, index, src_meta)))  # fmt: skip
 def scatter(m: Numpy, self: Array, dim: int, index: Array, src: Array) -> Array:
+    """self with src's elements, or a number, put at the places `index` along dim; `reduce` adds or multiplies."""
     _fits("scatter", index.shape, src.shape, dim, whole=True)
     if src.dtype != self.dtype:
         raise DTypeError(f"scatter: expects one dtype, got {self.dtype} and {src.dtype}; cast one of them")
@@ -273,6 +281,7 @@ def _() -> Iterator[Sample]:
        grad=dict(self=lambda F, g: g,
                  src=lambda F, g, src_meta, dim, index: _padded_gather(F, g, dim, index, src_meta)))  # fmt: skip
 def scatter_add(m: Numpy, self: Array, dim: int, index: Array, src: Array) -> Array:
+    """self with src's elements added at the places `index` along dim."""
     _fits("scatter_add", index.shape, src.shape, dim, whole=True)
     if src.dtype != self.dtype:
         raise DTypeError(f"scatter_add: expects one dtype, got {self.dtype} and {src.dtype}; cast one of them")
@@ -296,6 +305,7 @@ def _() -> Iterator[Sample]:
 
 @composite("aten::take(Tensor self, Tensor index) -> Tensor")
 def take(F: Ops, self: Tensor, index: Tensor) -> Tensor:
+    """self's elements at the places `index`, counted as if self had one dim; sizes as of index."""
     return F.index(F.reshape(self, [-1]), [index])
 
 
@@ -308,11 +318,13 @@ def _() -> Iterator[Sample]:
 def take_along_dim(F: Ops, self: Tensor, indices: Tensor, dim: int | None) -> Tensor:
     """The elements at the places `indices` along dim; the other dims broadcast."""
     if indices.dtype is not dtypes.int64:
-        raise DTypeError(f"take_along_dim: the indices should be int64, got {indices.dtype.name}")
+        raise DTypeError(
+            f"take_along_dim: the indices should be int64, got {indices.dtype.name}; cast them with indices.long()"
+        )
     at = 0 if dim is None else wrap_dim(dim, self.ndim)
     if dim is not None and self.ndim != indices.ndim:
         raise ShapeError(
-            f"take_along_dim: the tensor has {self.ndim} dims and the indices {indices.ndim}; both need as many"
+            f"take_along_dim: the indices have {indices.ndim} dims and the tensor {self.ndim}; give them as many"
         )
     if dim is None:
         self, indices = F.reshape(self, [-1]), F.reshape(indices, [-1])
@@ -337,7 +349,7 @@ def _() -> Iterator[Sample]:
 def _row_check(m: Numpy, name: str, self: Array, dim: int, index: Array) -> int:
     at = wrap_dim(dim, len(self.shape))
     if index.ndim > 1:
-        raise ShapeError(f"{name}: the index should have one dim, got the sizes {list(index.shape)}")
+        raise ShapeError(f"{name}: the index should be a vector, got the sizes {list(index.shape)}")
     _check_index(m, name, index, self.shape[at] if self.ndim else 1)
     return at
 
@@ -356,6 +368,7 @@ def _add_rows(m: Numpy, out: Array, index: Array, rows: Array) -> None:
        grad=dict(self=lambda F, g, self_meta, dim, index:
                  F.index_add(_zeros(F, g, self_meta), dim, index, g)))  # fmt: skip
 def index_select(m: Numpy, self: Array, dim: int, index: Array) -> Array:
+    """The entries of dim that the vector `index` names, in its order."""
     at = _row_check(m, "index_select", self, dim, index)
     if self.ndim == 0 and index.size != 1:
         raise ShapeError(f"index_select: a 0-d tensor has one element to select, and there are {index.size} indices")
@@ -407,6 +420,7 @@ def _scaled_source(m: Numpy, self: Array, source: Array, alpha: Number) -> Array
        grad=dict(self=lambda F, g: g, source=lambda F, g, source_meta, dim, index, alpha:
                  F.reshape(F.index_select(g, dim, index) * alpha, source_meta.shape)))  # fmt: skip
 def index_add(m: Numpy, self: Array, dim: int, index: Array, source: Array, alpha: Number) -> Array:
+    """self with alpha times source's entries of dim added to the entries that the vector `index` names."""
     at = _row_check(m, "index_add", self, dim, index)
     _same_dtype("index_add", self, source)
     out = m.array(self, order="C")
@@ -449,6 +463,7 @@ def _() -> Iterator[Sample]:
                  source=lambda F, g, source_meta, dim, index:
                  F.reshape(F.index_select(g, dim, index), source_meta.shape)))  # fmt: skip
 def index_copy(m: Numpy, self: Array, dim: int, index: Array, source: Array) -> Array:
+    """self with the entries of dim that the vector `index` names replaced by those of source."""
     at = _row_check(m, "index_copy", self, dim, index)
     _same_dtype("index_copy", self, source)
     if source.size != 1 or source.ndim:
@@ -480,9 +495,9 @@ def _() -> Iterator[Sample]:
 # Before the declaration for numbers, which a 0-d tensor fits too, but without its history.
 @composite("aten::index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor", inplace=True)
 def index_fill_tensor(F: Ops, self: Tensor, dim: int, index: Tensor, value: Tensor) -> Tensor:
-    """self with the 0-d tensor `value` in the rows that index names."""
+    """self with `value`, a number or a 0-d tensor, in the entries of dim that the vector `index` names."""
     if value.ndim:
-        raise ShapeError(f"index_fill takes a number or a 0-d tensor, and this one has {value.ndim} dims")
+        raise ShapeError(f"index_fill: value should be a number or a 0-d tensor, got {value.ndim} dims")
     rows = F.index_fill(F.zeros_like(self, dtype=dtypes.bool_), dim, index, True)
     return F.masked_fill(self, rows, value)
 
@@ -530,12 +545,14 @@ def _key(name: str, shape: Ints, indices: Sequence[Array | None]) -> tuple[Any, 
     key: list[Any] = []
     for index in indices:
         if index is not None and index.dtype.kind not in "biu":
-            raise DTypeError(f"{name}: an index should be a tensor of integers or a mask, got {index.dtype}")
+            raise DTypeError(
+                f"{name}: an index should be a tensor of integers or bools, got {index.dtype}; cast it first"
+            )
         byte = index is not None and index.dtype.name == "uint8"
         key.append(slice(None) if index is None else index.astype(bool) if byte else index)
     used = sum(k.ndim if not isinstance(k, slice) and k.dtype.kind == "b" else 1 for k in key)
     if used > len(shape):
-        raise DimError(f"{name}: {used} indices are too many for the sizes {list(shape)}")
+        raise DimError(f"{name}: {used} indices are too many for a tensor of sizes {list(shape)}")
     return tuple(key)
 
 
@@ -552,6 +569,7 @@ def _picked(name: str, self: Array, indices: Sequence[Array | None]) -> Any:
        grad=dict(self=lambda F, g, self_meta, indices:
                  F.index_put(_zeros(F, g, self_meta), indices, g, True)))  # fmt: skip
 def index(m: Numpy, self: Array, indices: Sequence[Array | None]) -> Array:
+    """self[indices]: one tensor of integers or mask for each leading dim, None for all of a dim."""
     return m.array(_picked("index", self, indices), order="C")
 
 
@@ -677,6 +695,7 @@ def _() -> Iterator[Sample]:
                  values=lambda F, g, indices, values_meta:
                  sum_to(F, F.index(g, indices), values_meta.shape)))  # fmt: skip
 def index_put(m: Numpy, self: Array, indices: Sequence[Array | None], values: Array, accumulate: bool) -> Array:
+    """self with `values`, broadcast, at self[indices]; if `accumulate`, added to what is there."""
     if values.dtype != self.dtype:
         raise DTypeError(f"index_put: expects one dtype, got {self.dtype} and {values.dtype}; cast one of them")
     if not indices:
@@ -742,8 +761,9 @@ def _() -> Iterator[Sample]:
 @array("aten::masked_select(Tensor self, Tensor mask) -> Tensor", kernel=Kernel(moves=True), measures=True,
        grad=dict(self=lambda F, g, self_meta, mask: _unselected(F, g, self_meta, mask)))  # fmt: skip
 def masked_select(m: Numpy, self: Array, mask: Array) -> Array:
+    """A vector of the elements where mask is true, in row-major order; self and mask broadcast."""
     if mask.dtype != bool:
-        raise DTypeError(f"masked_select: the mask should be a tensor of bools, got {mask.dtype}")
+        raise DTypeError(f"masked_select: the mask should be a tensor of bools, got {mask.dtype}; use mask.bool()")
     shape = broadcast_shapes(self.shape, mask.shape)
     return m.broadcast_to(self, shape)[m.broadcast_to(mask, shape)]
 
@@ -783,14 +803,17 @@ def _() -> Iterator[Sample]:
        grad=dict(self=lambda F, g, self_meta, mask: sum_to(F, F.masked_fill(g, mask, 0), self_meta.shape),
                  source=lambda F, g, mask, source_meta: _used_first(F, g, mask, source_meta)))  # fmt: skip
 def masked_scatter(m: Numpy, self: Array, mask: Array, source: Array) -> Array:
+    """self with the elements where mask is true replaced by the first ones of source, in row-major order."""
     if mask.dtype != bool:
-        raise DTypeError(f"masked_scatter: the mask should be a tensor of bools, got {mask.dtype}")
+        raise DTypeError(f"masked_scatter: the mask should be a tensor of bools, got {mask.dtype}; use mask.bool()")
     shape = broadcast_shapes(self.shape, mask.shape)
     out = m.array(m.broadcast_to(self, shape), order="C")
     where = m.broadcast_to(mask, shape)
     count = int(where.sum())
     if count > source.size:
-        raise ShapeError(f"masked_scatter: the mask wants {count} elements, and the source has {source.size}")
+        raise ShapeError(
+            f"masked_scatter: the mask is true at {count} places, but the source has {source.size} elements"
+        )
     out[where] = source.reshape(-1)[:count]
     return out
 
@@ -825,6 +848,7 @@ def _() -> Iterator[Sample]:
 
 @array("aten::nonzero(Tensor self) -> Tensor", measures=True, grad=_INTEGERS, aliases=("argwhere",))
 def nonzero(m: Numpy, self: Array) -> Array:
+    """The places of the elements that are not zero, [count, dims]: a row of indices for each."""
     if self.ndim == 0:
         return m.zeros((int(bool(self)), 0), m.int64)
     return m.array(m.argwhere(self), dtype=m.int64, order="C")
@@ -859,6 +883,7 @@ def _() -> Iterator[Sample]:
 def embedding(
     m: Numpy, weight: Array, indices: Array, padding_idx: int, scale_grad_by_freq: bool, sparse: bool
 ) -> Array:
+    """The rows of `weight`, [entries, width], that indices name: [*indices.shape, width]."""
     if weight.ndim != 2:
         raise ShapeError(f"embedding: the weight should have 2 dims, got the sizes {list(weight.shape)}")
     _check_index(m, "embedding", indices, weight.shape[0])
@@ -891,6 +916,7 @@ def _() -> Iterator[Sample]:
 def embedding_dense_backward(
     m: Numpy, grad_output: Array, indices: Array, num_weights: int, padding_idx: int, scale_grad_by_freq: bool
 ) -> Array:
+    """The gradient of embedding's weight, [num_weights, width]: each row sums those that looked it up."""
     out = m.zeros((num_weights, grad_output.shape[-1]), grad_output.dtype)
     rows = indices.reshape(-1)
     _add_rows(m, out, rows, grad_output.reshape(rows.size, grad_output.shape[-1]))
@@ -951,6 +977,7 @@ def _() -> Iterator[Sample]:
     grad=_INTEGERS,
 )
 def one_hot(m: Numpy, self: Array, num_classes: int) -> Array:
+    """A row of num_classes integers for each number in self, 1 at that place: [*self.shape, num_classes]."""
     if num_classes == -1:
         if self.size == 0:
             raise UsageError("one_hot: num_classes cannot be inferred from an empty tensor; give it")
@@ -1003,6 +1030,7 @@ def _picked_order(m: Numpy, self: Array, order: Any, at: int, shape: Ints) -> An
        grad=dict(self=lambda F, g, out, self_meta, dim:
                  F.scatter_add(_zeros(F, g, self_meta), dim, out[1], g)))  # fmt: skip
 def sort(m: Numpy, self: Array, dim: int, descending: bool) -> Sequence[Array | None]:
+    """(the elements sorted along dim, the index that each had); equal elements keep their order, NaN is the largest."""
     order, at = _ordered(m, self, dim, descending)
     return _picked_order(m, self, order, at, self.shape)
 
@@ -1045,7 +1073,7 @@ def _() -> Iterator[Sample]:
 
 @composite("aten::argsort.stable(Tensor self, *, bool stable, int dim=-1, bool descending=False) -> Tensor")
 def argsort_stable(F: Ops, self: Tensor, stable: bool, dim: int, descending: bool) -> Tensor:
-    """The order that sorts; ties keep theirs."""
+    """The indices that sort self along dim; those of equal elements keep their order."""
     return F.sort(self, dim, descending)[1]
 
 
@@ -1069,6 +1097,7 @@ def _() -> Iterator[Sample]:
        grad=dict(self=lambda F, g, out, self_meta, dim:
                  F.scatter_add(_zeros(F, g, self_meta), dim, out[1], g)))  # fmt: skip
 def topk(m: Numpy, self: Array, k: int, dim: int, largest: bool, sorted: bool) -> Sequence[Array | None]:
+    """(the k largest elements along dim, or the smallest, in order; the index of each)."""
     shape = _topk_shape(self.shape, k, dim)
     order, at = _ordered(m, self, dim, largest)
     return _picked_order(m, self, m.take(order, m.arange(k), axis=at), at, shape)
@@ -1116,6 +1145,7 @@ def _check_matrix(name: str, ndim: int) -> None:
 @array("aten::tril(Tensor self, int diagonal=0) -> Tensor", kernel=Kernel(moves=True), inplace=True,
        grad=dict(self=lambda F, g, diagonal: F.tril(g, diagonal)))  # fmt: skip
 def tril(m: Numpy, self: Array, diagonal: int) -> Array:
+    """The elements on and below a diagonal of the last two dims, zeros above it."""
     _check_matrix("tril", self.ndim)
     return m.array(m.tril(self, diagonal), order="C")
 
@@ -1143,6 +1173,7 @@ def _() -> Iterator[Sample]:
 @array("aten::triu(Tensor self, int diagonal=0) -> Tensor", kernel=Kernel(moves=True), inplace=True,
        grad=dict(self=lambda F, g, diagonal: F.triu(g, diagonal)))  # fmt: skip
 def triu(m: Numpy, self: Array, diagonal: int) -> Array:
+    """The elements on and above a diagonal of the last two dims, zeros below it."""
     _check_matrix("triu", self.ndim)
     return m.array(m.triu(self, diagonal), order="C")
 

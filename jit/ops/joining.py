@@ -46,6 +46,7 @@ def _joined_shape(shapes: Any, dim: int) -> tuple[list[int], int]:
        kernel=Kernel("join", step="join", moves=True),
        promote="common", grad=lambda F, g, tensors_meta, dim: (_cut(F, g, tensors_meta, dim),))  # fmt: skip
 def cat(m: Numpy, tensors: Sequence[Array], dim: int) -> Array:
+    """The tensors one behind the other along dim; their other dims have equal sizes."""
     sizes, at = _joined_shape([t.shape for t in tensors], dim)
     parts = [t for t in tensors if not _is_nothing(t.shape)] or [tensors[0]]
     return m.concatenate(parts, axis=at, out=m.empty(sizes, parts[0].dtype))
@@ -98,12 +99,13 @@ def _() -> Iterator[Sample]:
 
 @composite("aten::stack(Tensor[] tensors, int dim=0) -> Tensor", kernel=Kernel(moves=True), namespaces=("jit",))
 def stack(F: Ops, tensors: Sequence[Tensor], dim: int) -> Tensor:
+    """The tensors, all of the same sizes, side by side in a new dim."""
     if not tensors:
         raise ShapeError("stack: expects at least one tensor")
     first = tuple(tensors[0].shape)
     for tensor in tensors[1:]:
         if tuple(tensor.shape) != first:
-            raise ShapeError(f"stack: the sizes {list(first)} and {list(tensor.shape)} are not equal")
+            raise ShapeError(f"stack: the tensors should have equal sizes, got {list(first)} and {list(tensor.shape)}")
     at = wrap_dim(dim, len(first) + 1)
     return F.cat([F.unsqueeze(t, at) for t in tensors], at)
 
@@ -121,6 +123,7 @@ def _rows(F: Ops, tensors: Sequence[Tensor], ndim: int) -> list[Any]:
 
 @composite("aten::hstack(Tensor[] tensors) -> Tensor", namespaces=("jit",))
 def hstack(F: Ops, tensors: Sequence[Tensor]) -> Tensor:
+    """The tensors joined along dim 1; vectors, and 0-d tensors as vectors, along dim 0."""
     lines = _rows(F, tensors, 1)
     return F.cat(lines, 0 if not lines or lines[0].ndim == 1 else 1)
 
@@ -133,6 +136,7 @@ def _() -> Iterator[Sample]:
 
 @composite("aten::vstack(Tensor[] tensors) -> Tensor", namespaces=("jit",), aliases=("row_stack",))
 def vstack(F: Ops, tensors: Sequence[Tensor]) -> Tensor:
+    """The tensors joined along dim 0, with at least two dims: a vector is a row."""
     return F.cat(_rows(F, tensors, 2), 0)
 
 
@@ -148,7 +152,7 @@ def _() -> Iterator[Sample]:
 def _by_dim(pad: Ints, ndim: int) -> list[tuple[int, int]]:
     """ATen's pad, which begins at the last dim, as (before, after) of each dim."""
     if len(pad) % 2 or len(pad) > 2 * ndim:
-        raise ShapeError(f"pad: {list(pad)} does not pair up with the last of {ndim} dims")
+        raise ShapeError(f"pad: {list(pad)} should hold two numbers for each of the last dims, at most {ndim}")
     pairs = [(pad[i], pad[i + 1]) for i in range(0, len(pad), 2)]
     return [(0, 0)] * (ndim - len(pairs)) + pairs[::-1]
 
@@ -164,6 +168,7 @@ def _padded_shape(shape: Ints, pad: Ints) -> tuple[int, ...]:
        kernel=Kernel(moves=True),
        grad=dict(self=lambda F, g, pad: F.constant_pad_nd(g, [-p for p in pad])))  # fmt: skip
 def constant_pad_nd(m: Numpy, self: Array, pad: Ints, value: Number) -> Array:
+    """self with `value` around it: two lengths, before and after, for each dim from the last on; negative ones cut."""
     out = m.full(_padded_shape(self.shape, pad), fitted(value, self.dtype), self.dtype)
     pairs = _by_dim(pad, self.ndim)
     kept = tuple(slice(max(-before, 0), s - max(-after, 0)) for s, (before, after) in zip(self.shape, pairs))
@@ -219,6 +224,7 @@ def _check_pad(mode: str, shape: Ints, pad: Ints) -> list[tuple[int, int]]:
        grad=dict(self=lambda F, g, self_meta, pad, mode:
                  F.edge_pad_nd_backward(g, self_meta.shape, pad, mode)))  # fmt: skip
 def edge_pad_nd(m: Numpy, self: Array, pad: Ints, mode: str) -> Array:
+    """self longer by its own elements: their mirror image (reflect), the ends (replicate), or around (circular)."""
     pairs = _check_pad(mode, self.shape, pad)
     for dim, (before, after) in enumerate(pairs):
         if before or after:
@@ -256,6 +262,7 @@ def _() -> Iterator[Sample]:
        namespaces=(), onnx=absent("the gradient of a reflecting or repeating pad has no ONNX operator"),
        grad=dict(grad_output=lambda F, g, pad, mode: F.edge_pad_nd(g, pad, mode)))  # fmt: skip
 def edge_pad_nd_backward(m: Numpy, grad_output: Array, input_sizes: Ints, pad: Ints, mode: str) -> Array:
+    """The gradient of edge_pad_nd's input: each element sums the gradients of its copies."""
     for dim, (before, after) in enumerate(_by_dim(pad, len(input_sizes))):
         if before or after:
             size = input_sizes[dim]
@@ -280,6 +287,7 @@ def _() -> Iterator[Sample]:
 @composite('aten::pad(Tensor self, int[] pad, str mode="constant", float? value=None) -> Tensor',
            namespaces=("nn.functional",))  # fmt: skip
 def pad(F: Ops, self: Tensor, pad: Ints, mode: str, value: float | None) -> Tensor:
+    """self padded with a constant or, by mode, its own elements: two lengths for each dim from the last on."""
     if mode == "constant":
         return F.constant_pad_nd(self, pad, 0 if value is None else value)
     if mode not in ("reflect", "replicate", "circular"):
@@ -303,6 +311,7 @@ def _() -> Iterator[Sample]:
     grad=dict(self=lambda F, g, dims: F.flip(g, dims)),
 )
 def flip(m: Numpy, self: Array, dims: Ints) -> Array:
+    """self with the entries of these dims in reversed order."""
     axes = wrap_dims(tuple(dims), self.ndim) if dims else ()
     return m.array(m.flip(self, axes) if self.ndim else self, order="C")
 
@@ -338,12 +347,13 @@ def _opposite(shifts: Ints) -> list[int]:
 @array("aten::roll(Tensor self, int[1] shifts, int[1] dims=[]) -> Tensor", kernel=Kernel(moves=True),
        grad=dict(self=lambda F, g, shifts, dims: F.roll(g, _opposite(shifts), dims)))  # fmt: skip
 def roll(m: Numpy, self: Array, shifts: Ints, dims: Ints) -> Array:
+    """self with the entries of dims moved on by shifts; what leaves at one end comes in at the other."""
     if not shifts:
-        raise UsageError("roll needs at least one shift")
+        raise UsageError("roll: expects at least one shift")
     if not dims and len(shifts) == 1:
         return m.roll(self, shifts[0])
     if len(shifts) != len(dims):
-        raise ShapeError(f"roll: {list(shifts)} and dims {list(dims)} are not equally long")
+        raise ShapeError(f"roll: shifts {list(shifts)} and dims {list(dims)} should be equally long")
     if self.ndim == 0:
         raise DimError("roll: a 0-d tensor has no dim to roll; leave dims out")
     return m.array(m.roll(self, tuple(shifts), tuple(wrap_dim(d, self.ndim) for d in dims)), order="C")
@@ -386,13 +396,16 @@ def _() -> Iterator[Sample]:
 def _repeated_shape(shape: Ints, repeats: Ints) -> tuple[int, ...]:
     lead = len(repeats) - len(shape)
     if lead < 0 or min(repeats, default=0) < 0:
-        raise ShapeError(f"repeat: {list(repeats)} does not say how often to repeat each of {list(shape)}")
+        raise ShapeError(
+            f"repeat: {list(repeats)} should hold a count, not negative, for each of the sizes {list(shape)}"
+        )
     return tuple(r * s for r, s in zip(repeats, (*(1,) * lead, *shape)))
 
 
 @array("aten::repeat(Tensor self, int[] repeats) -> Tensor", kernel=Kernel(moves=True), namespaces=("Tensor",),
        grad=dict(self=lambda F, g, self_meta, repeats: _unrepeat(F, g, self_meta, repeats)))  # fmt: skip
 def repeat(m: Numpy, self: Array, repeats: Ints) -> Array:
+    """self repeated as often as `repeats` says of each dim; new dims stand in front."""
     _repeated_shape(self.shape, repeats)
     return m.array(m.tile(self, tuple(repeats)), order="C")
 
@@ -431,6 +444,7 @@ def _() -> Iterator[Sample]:
 
 @composite("aten::tile(Tensor self, int[] dims) -> Tensor")
 def tile(F: Ops, self: Tensor, dims: Ints) -> Tensor:
+    """self repeated as often as `dims` says of each of the last dims."""
     return F.repeat(self, [1] * (self.ndim - len(dims)) + list(dims))
 
 
@@ -443,6 +457,7 @@ def _() -> Iterator[Sample]:
 @composite("aten::repeat_interleave.self_int(Tensor self, int repeats, int? dim=None, *, int? output_size=None)"
            " -> Tensor")  # fmt: skip
 def repeat_interleave(F: Ops, self: Tensor, repeats: int, dim: int | None, output_size: int | None) -> Tensor:
+    """Each entry of dim (None: of all elements) `repeats` times in a row; a number, or one for each entry."""
     if dim is None:
         self, dim = F.reshape(self, [-1]), 0
     at = wrap_dim(dim, self.ndim)
@@ -484,6 +499,7 @@ def _() -> Iterator[Sample]:
 @composite('aten::meshgrid.indexing(Tensor[] tensors, *, str indexing="ij") -> Tensor[]', spreads=True,
            namespaces=("jit",))  # fmt: skip
 def meshgrid(F: Ops, tensors: Sequence[Tensor], indexing: str) -> list[Tensor]:
+    """A grid for each vector, in the sizes of all: it varies along the vector's own dim alone."""
     if indexing not in ("ij", "xy"):
         raise UsageError(f"meshgrid: indexing {indexing!r} is neither 'ij' nor 'xy'")
     if not tensors:
@@ -506,6 +522,7 @@ def _() -> Iterator[Sample]:
 
 @composite("aten::broadcast_tensors(Tensor[] tensors) -> Tensor[]", spreads=True, namespaces=("jit",))
 def broadcast_tensors(F: Ops, tensors: Sequence[Tensor]) -> list[Tensor]:
+    """The tensors expanded to their common sizes."""
     shape = broadcast_shapes(*(tuple(t.shape) for t in tensors))
     return [F.expand(t, shape) for t in tensors]
 
@@ -517,6 +534,7 @@ def _() -> Iterator[Sample]:
 
 @composite("aten::pixel_shuffle(Tensor self, int upscale_factor) -> Tensor", namespaces=("jit", "nn.functional"))
 def pixel_shuffle(F: Ops, self: Tensor, upscale_factor: int) -> Tensor:
+    """Channels spread over space: [..., C * r * r, H, W] becomes [..., C, H * r, W * r]."""
     r, (*lead, channels, height, width) = upscale_factor, self.shape
     if channels % (r * r):
         raise ShapeError(f"pixel_shuffle: {channels} channels do not divide by {r} * {r}")
@@ -540,6 +558,7 @@ def _() -> Iterator[Sample]:
 
 @composite("aten::pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor", namespaces=("jit", "nn.functional"))
 def pixel_unshuffle(F: Ops, self: Tensor, downscale_factor: int) -> Tensor:
+    """Space folded into channels: [..., C, H * r, W * r] becomes [..., C * r * r, H, W]."""
     r, (*lead, channels, height, width) = downscale_factor, self.shape
     if height % r or width % r:
         raise ShapeError(f"pixel_unshuffle: the sizes {height}, {width} do not divide by {r}")

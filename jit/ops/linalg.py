@@ -61,8 +61,11 @@ _DOT = ((1, 1), (((0, 0), (1, 0)),))
 
 
 def _grad_of_right(F: Ops, g: Tensor, self: Tensor, mat2_geometry: Meta) -> Any:
-    """self.T @ g; of a transposed operand, such as the weight in `x @ w.T`, lying as it does: so that the gradients of
-    `w`, which are added up, are row-major."""
+    """self.T @ g, the gradient of mat2.
+
+    Where mat2 is a transposed view, such as the weight in `x @ w.T`, the result is laid out as mat2 is, so that the
+    gradients of `w`, which are added up, are row-major.
+    """
     rows, columns = mat2_geometry.stride()
     return F.mm(F.t(self), g) if rows >= columns else F.t(F.mm(F.t(g), self))
 
@@ -71,6 +74,7 @@ def _grad_of_right(F: Ops, g: Tensor, self: Tensor, mat2_geometry: Meta) -> Any:
        kernel=Kernel(step="product", product="matrices", flops=lambda out, mat2: 2 * out.numel * mat2.sizes[-2]),
        grad=dict(self=lambda F, g, mat2: F.mm(g, F.t(mat2)), mat2=_grad_of_right))  # fmt: skip
 def mm(m: Numpy, self: Array, mat2: Array) -> Array:
+    """The product of two matrices: [n, k] and [k, p] give [n, p]."""
     _check("mm", (self.shape, mat2.shape), (self.dtype, mat2.dtype), *_MM)
     return m.matmul(self, mat2)
 
@@ -97,6 +101,7 @@ def _() -> Iterator[Sample]:
        grad=dict(self=lambda F, g, mat2: F.bmm(g, F.transpose(mat2, 1, 2)),
                  mat2=lambda F, g, self: F.bmm(F.transpose(self, 1, 2), g)))  # fmt: skip
 def bmm(m: Numpy, self: Array, mat2: Array) -> Array:
+    """The products of two batches of matrices: [b, n, k] and [b, k, p] give [b, n, p]."""
     _check("bmm", (self.shape, mat2.shape), (self.dtype, mat2.dtype), *_BMM)
     return m.matmul(self, mat2)
 
@@ -118,6 +123,7 @@ def _() -> Iterator[Sample]:
        kernel=Kernel(step="product", product="vectors", flops=lambda out, self: 2 * self.numel),
        grad=dict(self=lambda F, g, vec: F.outer(g, vec), vec=lambda F, g, self: F.mv(F.t(self), g)))  # fmt: skip
 def mv(m: Numpy, self: Array, vec: Array) -> Array:
+    """The product of a matrix and a vector: [n, k] and [k] give [n]."""
     _check("mv", (self.shape, vec.shape), (self.dtype, vec.dtype), *_MV)
     return m.matmul(self, vec)
 
@@ -139,6 +145,7 @@ def _() -> Iterator[Sample]:
        kernel=Kernel(step="inner product", product="vectors", flops=lambda out, self: 2 * self.numel),
        grad=dict(self=lambda F, g, tensor: g * tensor, tensor=lambda F, g, self: g * self))  # fmt: skip
 def dot(m: Numpy, self: Array, tensor: Array) -> Array:
+    """The sum of the products of two vectors' elements."""
     _check("dot", (self.shape, tensor.shape), (self.dtype, tensor.dtype), *_DOT)
     return m.asarray(m.dot(self, tensor))
 
@@ -158,6 +165,7 @@ def _() -> Iterator[Sample]:
 
 @composite("aten::outer(Tensor self, Tensor vec2) -> Tensor", aliases=("ger",))
 def outer(F: Ops, self: Tensor, vec2: Tensor) -> Tensor:
+    """The products of each element of self with each of vec2: [n] and [m] give [n, m]."""
     if self.ndim != 1 or vec2.ndim != 1:
         raise ShapeError(f"outer: expects two vectors, got the sizes {list(self.shape)} and {list(vec2.shape)}")
     return F.unsqueeze(self, 1) * vec2
@@ -175,7 +183,9 @@ def _() -> Iterator[Sample]:
 def _plus(m: Numpy, name: str, self: Array, product: Any, beta: Number, alpha: Number) -> Any:
     """`beta * self + alpha * product`, without looking at `self` where beta is 0."""
     if broadcast_shapes(self.shape, product.shape) != product.shape:
-        raise ShapeError(f"{name}: {list(self.shape)} does not broadcast to the product's {list(product.shape)}")
+        raise ShapeError(
+            f"{name}: the sizes {list(self.shape)} do not broadcast to those of the product, {list(product.shape)}"
+        )
     if product.dtype.kind == "b" and (alpha != 1 or beta not in (0, 1)):
         raise DTypeError(f"{name}: bools are not scaled by numbers; cast with x.int()")
     if product.dtype.kind in "iu":
@@ -190,6 +200,7 @@ def _plus(m: Numpy, name: str, self: Array, product: Any, beta: Number, alpha: N
                  mat1=lambda F, g, mat2, alpha: _scaled(F.mm(g, F.t(mat2)), alpha),
                  mat2=lambda F, g, mat1, alpha: _scaled(F.mm(F.t(mat1), g), alpha)))  # fmt: skip
 def addmm(m: Numpy, self: Array, mat1: Array, mat2: Array, beta: Number, alpha: Number) -> Array:
+    """beta * self + alpha * (mat1 @ mat2); self is not looked at where beta is 0."""
     _check("addmm", (mat1.shape, mat2.shape), (mat1.dtype, mat2.dtype, self.dtype), *_MM)
     return _plus(m, "addmm", self, m.matmul(mat1, mat2), beta, alpha)
 
@@ -230,6 +241,7 @@ def _() -> Iterator[Sample]:
                  batch1=lambda F, g, batch2, alpha: _scaled(F.bmm(g, F.transpose(batch2, 1, 2)), alpha),
                  batch2=lambda F, g, batch1, alpha: _scaled(F.bmm(F.transpose(batch1, 1, 2), g), alpha)))  # fmt: skip
 def baddbmm(m: Numpy, self: Array, batch1: Array, batch2: Array, beta: Number, alpha: Number) -> Array:
+    """beta * self + alpha * (batch1 @ batch2), matrix by matrix; self is not looked at where beta is 0."""
     _check("baddbmm", (batch1.shape, batch2.shape), (batch1.dtype, batch2.dtype, self.dtype), *_BMM)
     return _plus(m, "baddbmm", self, m.matmul(batch1, batch2), beta, alpha)
 
@@ -254,6 +266,7 @@ def _() -> Iterator[Sample]:
 @composite("aten::addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
            inplace=True)  # fmt: skip
 def addmv(F: Ops, self: Tensor, mat: Tensor, vec: Tensor, beta: Number, alpha: Number) -> Tensor:
+    """beta * self + alpha * (mat @ vec); self is not looked at where beta is 0."""
     product = _scaled_in_dtype(F, F.mv(mat, vec), alpha)
     return product if beta == 0 else product + _scaled_in_dtype(F, self, beta)
 
@@ -266,6 +279,7 @@ def _() -> Iterator[Sample]:
 @composite("aten::addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
            inplace=True)  # fmt: skip
 def addr(F: Ops, self: Tensor, vec1: Tensor, vec2: Tensor, beta: Number, alpha: Number) -> Tensor:
+    """beta * self + alpha * outer(vec1, vec2); self is not looked at where beta is 0."""
     product = _scaled_in_dtype(F, F.outer(vec1, vec2), alpha)
     return product if beta == 0 else product + _scaled_in_dtype(F, self, beta)
 
@@ -278,11 +292,16 @@ def _() -> Iterator[Sample]:
 @composite("aten::addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
            inplace=True)  # fmt: skip
 def addbmm(F: Ops, self: Tensor, batch1: Tensor, batch2: Tensor, beta: Number, alpha: Number) -> Tensor:
-    """All products summed with self: one product of the batches side by side, so that 16-bit floats round once."""
+    """beta * self + alpha * the sum of all products of two batches: [b, n, k] and [b, k, p] give [n, p].
+
+    It is one product, of the batches side by side, so that 16-bit floats are rounded once.
+    """
     if batch1.ndim != 3 or batch2.ndim != 3 or batch1.shape[0] != batch2.shape[0]:
         raise ShapeError(f"addbmm: expects two batches of matrices, got {list(batch1.shape)} and {list(batch2.shape)}")
     if batch1.shape[2] != batch2.shape[1]:
-        raise ShapeError(f"addbmm: the sizes {list(batch1.shape)} and {list(batch2.shape)} do not fit")
+        raise ShapeError(
+            f"addbmm: the sizes {list(batch1.shape)} and {list(batch2.shape)} do not fit: [b, n, k] goes with [b, k, p]"
+        )
     side_by_side = F.reshape(F.permute(batch1, [1, 0, 2]), [batch1.shape[1], -1 if batch1.numel() else 0])
     below_another = F.reshape(batch2, [batch2.shape[0] * batch2.shape[1], batch2.shape[2]])
     return F.addmm(self, side_by_side, below_another, beta=beta, alpha=alpha)
@@ -298,8 +317,11 @@ def _() -> Iterator[Sample]:
 
 @composite("aten::matmul(Tensor self, Tensor other) -> Tensor", onnx="MatMul", namespaces=("jit", "Tensor", "linalg"))
 def matmul(F: Ops, self: Tensor, other: Tensor) -> Tensor:
-    """The cases of ATen: vectors get a dim of size 1 that is taken away again; a matrix on the right lets the dims on
-    the left fold into one; everything else is a batch."""
+    """The matrix product over the last two dims; the dims before them broadcast.
+
+    Vectors get a dim of size 1, which the result lacks. A matrix on the right lets the dims on the left fold into one;
+    all other cases are a product of batches.
+    """
     ranks = self.ndim, other.ndim
     if 0 in ranks:
         raise ShapeError("matmul: 0-dim tensors have no matrix product; use mul")
@@ -344,6 +366,7 @@ def _() -> Iterator[Sample]:
     namespaces=("nn.functional",),
 )
 def linear(F: Ops, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """input @ weight.T + bias, over the last dim: [..., n] and weight [m, n] give [..., m]."""
     if weight.ndim == 1:
         out = F.matmul(input, weight)
         return out if bias is None else out + bias
@@ -406,6 +429,7 @@ def _() -> Iterator[Sample]:
 @composite("aten::bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor",
            namespaces=("jit", "nn.functional"))  # fmt: skip
 def bilinear(F: Ops, input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """input1 @ weight[o] @ input2 + bias[o] for each o: [..., n], [..., m] and weight [o, n, m] give [..., o]."""
     out = F.einsum("...i,oij,...j->...o", [input1, weight, input2])
     return out if bias is None else out + bias
 
@@ -418,9 +442,10 @@ def _() -> Iterator[Sample]:
 @composite("aten::tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor",
            namespaces=("jit",))  # fmt: skip
 def tensordot(F: Ops, self: Tensor, other: Tensor, dims_self: Ints, dims_other: Ints) -> Tensor:
+    """The sums of products over dims_self of self and dims_other of other; of the other dims, self's come first."""
     left, right = [wrap_dim(d, self.ndim) for d in dims_self], [wrap_dim(d, other.ndim) for d in dims_other]
     if len(left) != len(right):
-        raise ShapeError(f"tensordot: dims {list(dims_self)} and {list(dims_other)} are not equally many")
+        raise ShapeError(f"tensordot: dims {list(dims_self)} and {list(dims_other)} should be equally long")
     for i, j in zip(left, right):  # a dim of size 1 goes with any other
         self = F.sum(self, [i], True) if other.shape[j] == 1 and self.shape[i] != 1 else self
         other = F.sum(other, [j], True) if self.shape[i] == 1 and other.shape[j] != 1 else other
@@ -437,7 +462,7 @@ def tensordot(F: Ops, self: Tensor, other: Tensor, dims_self: Ints, dims_other: 
 
 @composite("aten::tensordot.int(Tensor self, Tensor other, int dims=2) -> Tensor", namespaces=("jit",))
 def tensordot_inner(F: Ops, self: Tensor, other: Tensor, dims: int) -> Tensor:
-    """Over the last `dims` dims of self and the first ones of other."""
+    """The sums of products over the last `dims` dims of self and the first ones of other."""
     if not 0 <= dims <= min(self.ndim, other.ndim):
         sizes = f"{list(self.shape)} and {list(other.shape)}"
         raise ShapeError(f"tensordot: there are no {dims} dims to sum over in {sizes}")
@@ -481,7 +506,11 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 @composite("aten::einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor", spreads=True,
            namespaces=("jit",))  # fmt: skip
 def einsum(F: Ops, equation: str, tensors: Sequence[Tensor], path: Ints | None) -> Tensor:
-    """Repeated labels become diagonals and lonely ones sums; what remains is a sum of products."""
+    """The sums of products that `equation` writes with a letter for each dim: "ij,jk->ik" is a matrix product.
+
+    Repeated letters of an operand become diagonals, and letters of one operand alone its sums. The rest is a
+    `sum_of_products`.
+    """
     inputs, output = _explicit(equation, [t.ndim for t in tensors])
     operands, terms = [], []
     for index, (labels, tensor) in enumerate(zip(inputs, tensors)):
@@ -567,7 +596,7 @@ def _(equation: str, tensors: Sequence[KnownType]) -> TensorType:
 
 
 def _is_one(size: Any) -> bool:
-    """False for the size of a dynamic axis, which is not known."""
+    """Whether a size is known to be 1; that of a dynamic axis is not."""
     return isinstance(size, int) and size == 1
 
 
@@ -599,17 +628,20 @@ def _() -> Iterator[Sample]:
 @composite("aten::cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor",
            namespaces=("jit", "nn.functional"))  # fmt: skip
 def cosine_similarity(F: Ops, x1: Tensor, x2: Tensor, dim: int, eps: float) -> Tensor:
-    """The cosine of the angle, with norms of at least eps; the gradient is as if they had not been raised to that."""
+    """The cosine of the angle between x1 and x2 along dim, with norms of at least eps.
+
+    The gradient is computed as if the norms had not been raised to eps.
+    """
     x1, x2 = F.broadcast_tensors([x1, x2])
     if x1.dtype.is_integral and x2.dtype.is_integral:
-        raise DTypeError("cosine_similarity: expects floating point tensors, got whole numbers")
+        raise DTypeError("cosine_similarity: expects floating tensors, got integers; cast with x.float()")
     x1, x2 = (F._to_copy(x, dtype=other.dtype) if x.dtype.is_integral else x for x, other in ((x1, x2), (x2, x1)))
     first, second = (x / _raised(F, F.linalg_vector_norm(x, 2, [dim], True), eps) for x in (x1, x2))
     return F.sum(first * second, [dim])
 
 
 def _raised(F: Ops, norm: Tensor, least: float) -> Tensor:
-    """`norm`, but at least `least`, which the gradient does not know of."""
+    """`norm`, but at least `least`; the gradient passes as if it were `norm` itself."""
     fixed = F.detach(norm)
     return norm + (F.clamp(fixed, min=least) - fixed)
 
@@ -623,6 +655,7 @@ def _() -> Iterator[Sample]:
 @composite("aten::pairwise_distance(Tensor x1, Tensor x2, float p=2, float eps=1e-06, bool keepdim=False) -> Tensor",
            namespaces=("jit", "nn.functional"))  # fmt: skip
 def pairwise_distance(F: Ops, x1: Tensor, x2: Tensor, p: float, eps: float, keepdim: bool) -> Tensor:
+    """The p-norm of x1 - x2 + eps along the last dim."""
     return F.norm(x1 - x2 + eps, p, [-1], keepdim)
 
 
@@ -639,6 +672,7 @@ def scaled_dot_product_attention(
     F: Ops, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, dropout_p: float, is_causal: bool,
     scale: float | None, enable_gqa: bool,
 ) -> Tensor:  # fmt: skip
+    """softmax(scale * query @ key.T + mask) @ value: [..., L, E], [..., S, E] and [..., S, V] give [..., L, V]."""
     if enable_gqa:
         key = F.repeat_interleave(key, query.shape[-3] // key.shape[-3], -3)
         value = F.repeat_interleave(value, query.shape[-3] // value.shape[-3], -3)
@@ -650,7 +684,9 @@ def scaled_dot_product_attention(
         attn_mask = F.tril(F.ones([query.shape[-2], key.shape[-2]], dtype="bool", device=query.device))
     if attn_mask is not None:
         if attn_mask.dtype.name != "bool" and not attn_mask.dtype.is_floating_point:
-            raise DTypeError(f"a mask of attention is bool or floating, not {attn_mask.dtype.name}")
+            raise DTypeError(
+                f"scaled_dot_product_attention: attn_mask should be bool or floating, got {attn_mask.dtype.name}"
+            )
         bias = F.where(attn_mask, 0.0, -math.inf) if attn_mask.dtype.name == "bool" else attn_mask
         scores = scores + (bias if bias.dtype is scores.dtype else F._to_copy(bias, dtype=scores.dtype))
     weights = F._safe_softmax(scores, -1)

@@ -25,11 +25,11 @@ _CONSTANTS = dict(target=CLASSES, weight=NOT_LEARNT)
 
 def _reduced(F: Ops, losses: Tensor, reduction: int) -> Tensor:
     if reduction not in (NONE, MEAN, SUM):
-        raise UsageError(f"reduction {reduction} is none of 0 (none), 1 (mean), 2 (sum)")
+        raise UsageError(f"reduction should be 0 (none), 1 (mean) or 2 (sum), got {reduction}")
     return losses if reduction == NONE else F.mean(losses) if reduction == MEAN else F.sum(losses)
 
 
-def _share(g: Tensor, count: Any, reduction: int) -> Tensor:
+def _share(g: Tensor, count: int, reduction: int) -> Tensor:
     """The gradient of each of `count` elements of a reduced loss."""
     return g / count if reduction == MEAN else g
 
@@ -39,6 +39,7 @@ def _share(g: Tensor, count: Any, reduction: int) -> Tensor:
 
 @composite("aten::mse_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor", namespaces=("nn.functional",))
 def mse_loss(F: Ops, self: Tensor, target: Tensor, reduction: int) -> Tensor:
+    """The squares of self - target, reduced."""
     difference = self - target
     return _reduced(F, difference * difference, reduction)
 
@@ -54,6 +55,7 @@ def _() -> Iterator[Sample]:
 @composite("aten::mse_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction) -> Tensor",
            namespaces=())  # fmt: skip
 def mse_loss_backward(F: Ops, grad_output: Tensor, self: Tensor, target: Tensor, reduction: int) -> Tensor:
+    """The gradient of mse_loss's self: 2 * (self - target) * grad_output, divided by the count for the mean."""
     return (self - target) * (_share(grad_output, self.numel(), reduction) * 2)
 
 
@@ -65,6 +67,7 @@ def _() -> Iterator[Sample]:
 
 @composite("aten::l1_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor", namespaces=("nn.functional",))
 def l1_loss(F: Ops, self: Tensor, target: Tensor, reduction: int) -> Tensor:
+    """|self - target|, reduced."""
     return _reduced(F, F.abs(self - target), reduction)
 
 
@@ -77,6 +80,7 @@ def _() -> Iterator[Sample]:
 @composite("aten::smooth_l1_loss(Tensor self, Tensor target, int reduction=Mean, float beta=1.0) -> Tensor",
            namespaces=("nn.functional",))  # fmt: skip
 def smooth_l1_loss(F: Ops, self: Tensor, target: Tensor, reduction: int, beta: float) -> Tensor:
+    """d ** 2 / (2 * beta) where d = |self - target| is below beta, d - beta / 2 elsewhere; reduced."""
     if beta < 0:
         raise UsageError(f"smooth_l1_loss: beta must not be negative, got {beta}")
     size = F.abs(self - target)
@@ -95,6 +99,7 @@ def _() -> Iterator[Sample]:
 @composite("aten::huber_loss(Tensor self, Tensor target, int reduction=Mean, float delta=1.0) -> Tensor",
            namespaces=("nn.functional",))  # fmt: skip
 def huber_loss(F: Ops, self: Tensor, target: Tensor, reduction: int, delta: float) -> Tensor:
+    """d ** 2 / 2 where d = |self - target| is below delta, delta * (d - delta / 2) elsewhere; reduced."""
     if delta <= 0:
         raise UsageError(f"huber_loss: delta must be positive, got {delta}")
     size = F.abs(self - target)
@@ -113,9 +118,14 @@ def _() -> Iterator[Sample]:
 @composite("aten::binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean) -> Tensor",
            namespaces=("nn.functional",))  # fmt: skip
 def binary_cross_entropy(F: Ops, self: Tensor, target: Tensor, weight: Tensor | None, reduction: int) -> Tensor:
-    """Logarithms are cut off at -100, so that a wrong certainty costs much but not infinitely much."""
+    """-target * log(self) - (1 - target) * log(1 - self), reduced; self holds probabilities.
+
+    Logarithms are cut off at -100, so that a wrong certainty costs much but not infinitely much.
+    """
     if tuple(self.shape) != tuple(target.shape):
-        raise ShapeError(f"binary_cross_entropy: the sizes {list(self.shape)} and {list(target.shape)} are not equal")
+        raise ShapeError(
+            f"binary_cross_entropy: both tensors should have one shape, got {list(self.shape)} and {list(target.shape)}"
+        )
     yes, no = F.clamp(F.log(self), min=-100), F.clamp(F.log1p(-self), min=-100)
     losses = (target - 1) * no - target * yes
     return _reduced(F, losses if weight is None else losses * weight, reduction)
@@ -150,8 +160,11 @@ def _() -> Iterator[Sample]:
 def binary_cross_entropy_with_logits(
     F: Ops, self: Tensor, target: Tensor, weight: Tensor | None, pos_weight: Tensor | None, reduction: int
 ) -> Tensor:
+    """`binary_cross_entropy` of sigmoid(self), without overflow; pos_weight multiplies the losses of targets 1."""
     if tuple(self.shape) != tuple(target.shape):
-        raise ShapeError(f"binary_cross_entropy: the sizes {list(self.shape)} and {list(target.shape)} are not equal")
+        raise ShapeError(
+            f"binary_cross_entropy: both tensors should have one shape, got {list(self.shape)} and {list(target.shape)}"
+        )
     certainty = F.log_sigmoid(self)
     if pos_weight is not None:
         certainty = certainty * ((pos_weight - 1) * target + 1)
@@ -169,6 +182,7 @@ def _() -> Iterator[Sample]:
 @composite("aten::kl_div(Tensor self, Tensor target, int reduction=Mean, *, bool log_target=False) -> Tensor",
            namespaces=("jit", "nn.functional"))  # fmt: skip
 def kl_div(F: Ops, self: Tensor, target: Tensor, reduction: int, log_target: bool) -> Tensor:
+    """target * (log(target) - self), reduced: self holds log-probabilities, and so does target if log_target."""
     if log_target:
         return _reduced(F, F.exp(target) * (target - self), reduction)
     return _reduced(F, F.xlogy(target, target) - target * self, reduction)
@@ -189,7 +203,7 @@ def _check_classes(self: Ints, target: Ints, weight: Any) -> int:
     if not len(self) >= 1 or tuple(target) != (*self[:dim], *self[dim + 1 :]):
         raise ShapeError(f"nll_loss: a target of sizes {list(target)} does not fit an input of sizes {list(self)}")
     if weight is not None and tuple(weight) != (self[dim],):
-        raise ShapeError(f"nll_loss: expects {self[dim]} weights, one per class, got the sizes {list(weight)}")
+        raise ShapeError(f"nll_loss: expects {self[dim]} weights, one for each class, got the sizes {list(weight)}")
     return dim
 
 
@@ -210,7 +224,7 @@ def _class_weights(m: Numpy, self: Array, target: Array, weight: Array | None, i
 def nll_loss_forward(
     m: Numpy, self: Array, target: Array, weight: Array | None, reduction: int, ignore_index: int
 ) -> Sequence[Array | None]:
-    """(minus the entries of the target classes, weighted and reduced; the sum of the weights)."""
+    """(minus the entries of self at the target classes, weighted and reduced; the sum of the weights)."""
     if self.dtype.kind in "iub":
         raise DTypeError(f"nll_loss: scores should be floating, and these are {self.dtype}; cast with x.float()")
     classes, weights = _class_weights(m, self, target, weight, ignore_index)
@@ -294,6 +308,7 @@ def nll_loss_backward(
     m: Numpy, grad_output: Array, self: Array, target: Array, weight: Array | None, reduction: int, ignore_index: int,
     total_weight: Array,
 ) -> Array:  # fmt: skip
+    """The gradient of nll_loss's self: minus the weighted share of each target class, zeros elsewhere."""
     classes, weights = _class_weights(m, self, target, weight, ignore_index)
     dim = min(1, self.ndim - 1)
     shares = -weights * (grad_output / total_weight if reduction == MEAN else grad_output)
@@ -339,6 +354,7 @@ _NLL = "Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, int
 
 @composite(f"aten::nll_loss({_NLL}) -> Tensor", namespaces=("nn.functional",), grad=_CONSTANTS)
 def nll_loss(F: Ops, self: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int) -> Tensor:
+    """-self at the classes in target, weighted and reduced: log-probabilities [N, C, ...], classes [N, ...]."""
     return F.nll_loss_forward(self, target, weight, reduction, ignore_index)[0]
 
 
@@ -356,6 +372,7 @@ def _() -> Iterator[Sample]:
 def nll_loss2d(
     F: Ops, self: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int
 ) -> Tensor:
+    """`nll_loss` over images: self [N, C, H, W], target [N, H, W]."""
     return F.nll_loss_forward(self, target, weight, reduction, ignore_index)[0]
 
 
@@ -373,6 +390,7 @@ def _() -> Iterator[Sample]:
 def nll_loss_nd(
     F: Ops, self: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int
 ) -> Tensor:
+    """`nll_loss` over any number of dims: self [N, C, ...], target [N, ...]."""
     return F.nll_loss_forward(self, target, weight, reduction, ignore_index)[0]
 
 
@@ -394,6 +412,7 @@ def cross_entropy_loss(
     F: Ops, self: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int,
     label_smoothing: float,
 ) -> Tensor:  # fmt: skip
+    """`nll_loss` of log_softmax(self) over dim 1; target holds classes, [N, ...], or probabilities, [N, C, ...]."""
     if not 0 <= label_smoothing <= 1:
         raise UsageError(f"cross_entropy: label_smoothing must lie between 0 and 1, got {label_smoothing}")
     dim = min(1, self.ndim - 1)
@@ -414,7 +433,7 @@ def _per_class(F: Ops, weight: Tensor, ndim: int, dim: int) -> Tensor:
 def _soft_cross_entropy(
     F: Ops, log_probabilities: Tensor, target: Tensor, weight: Tensor | None, reduction: int, dim: int, smoothing: float
 ) -> Tensor:
-    """Against probabilities. The mean is over the places, whatever the weights."""
+    """The cross entropy against probabilities; its mean is over the places, whatever the weights."""
     if tuple(target.shape) != tuple(log_probabilities.shape):
         raise ShapeError(
             f"cross_entropy: probabilities of sizes {list(target.shape)} do not fit {list(log_probabilities.shape)}"
@@ -434,7 +453,7 @@ def _even_cross_entropy(
     F: Ops, log_probabilities: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int,
     dim: int,
 ) -> Tensor:  # fmt: skip
-    """Against all classes alike, times their number; the mean is weighted as that of the hard loss."""
+    """The sum of the cross entropies against each class; its mean is weighted as that of the hard loss."""
     terms = log_probabilities
     if weight is not None:
         terms = terms * _per_class(F, weight, terms.ndim, dim)

@@ -180,11 +180,11 @@ def _per_channel(*names: str) -> dict[str, tuple[int | str, ...]]:
 
 
 _STATISTIC: tuple[int | str, ...] = (0, GROUP)
-"""The type of a statistic that exists once per sample and group."""
+"""The dims along which a statistic runs that exists once per sample and group, as `Kernel.along` says it."""
 
 
 def _row_or_rest(output_mask: Sequence[bool]) -> str:
-    """A backward reduces rows for the input; for the weight and bias alone, what lies across them."""
+    """The form of a backward: a norm of rows where the input's gradient is wanted, else a reduction across rows."""
     return "norm" if output_mask[0] else "reduction"
 
 
@@ -215,7 +215,7 @@ def native_batch_norm(
     m: Numpy, input: Array, weight: Array | None, bias: Array | None, running_mean: Array | None, running_var: Any,
     training: bool, momentum: float, eps: float,
 ) -> Sequence[Array | None]:  # fmt: skip
-    """(result, mean, 1 / standard deviation); the statistics are empty where they are not those of the batch.
+    """(normalised input, mean, 1 / standard deviation); the statistics are empty unless they are the batch's.
 
     Unlike ATen's it leaves the running statistics alone; `batch_norm` updates them.
     """
@@ -318,6 +318,7 @@ def native_batch_norm_backward(
     m: Numpy, grad_out: Array, input: Array, weight: Array | None, running_mean: Array | None, running_var: Any,
     save_mean: Array | None, save_invstd: Array | None, train: bool, eps: float, output_mask: Sequence[bool],
 ) -> Sequence[Array | None]:  # fmt: skip
+    """The gradients of batch normalisation's input, weight and bias, as far as output_mask asks for them."""
     _refuse_integers(input)
     n, dims = input.ndim, _others(input.ndim)
     mean, r = (save_mean, save_invstd) if train else (running_mean, (1 / m.sqrt(running_var + eps)).astype(input.dtype))
@@ -433,7 +434,7 @@ def _batch_norm(
     if training and input.numel() == input.shape[1] != 0:
         raise ShapeError(f"batch_norm: training needs more than one value per channel, got {list(input.shape)}")
     if not training and (running_mean is None or running_var is None):
-        raise ShapeError("batch_norm: evaluation needs running_mean and running_var")
+        raise ShapeError("batch_norm: evaluation needs running_mean and running_var; pass them, or training=True")
     return _normalised(F, input, weight, bias, running_mean, running_var, training, momentum, eps)[0]
 
 
@@ -464,6 +465,11 @@ def batch_norm(
     F: Ops, input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
     running_var: Tensor | None, training: bool, momentum: float, eps: float, cudnn_enabled: bool,
 ) -> Tensor:  # fmt: skip
+    """(input - mean) / standard deviation * weight + bias, for each channel, the entries of dim 1.
+
+    In training mean and variance are the batch's, and update the running ones in place; else the running ones are
+    taken.
+    """
     return _batch_norm(F, input, weight, bias, running_mean, running_var, training, momentum, eps)
 
 
@@ -496,9 +502,9 @@ def _native_batch_norm_legit(
 def _native_batch_norm_legit_no_stats(
     F: Ops, input: Tensor, weight: Tensor | None, bias: Tensor | None, training: bool, momentum: float, eps: float
 ) -> Sequence[Tensor]:
-    """`native_batch_norm` by the batch's own statistics."""
+    """`native_batch_norm` with the statistics of the batch."""
     if not training:
-        raise ShapeError("batch_norm: evaluation needs running_mean and running_var")
+        raise ShapeError("batch_norm: evaluation needs running_mean and running_var; pass them, or training=True")
     return F.native_batch_norm(input, weight, bias, None, None, True, momentum, eps)
 
 
@@ -509,7 +515,7 @@ def _native_batch_norm_legit_no_training(
     F: Ops, input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor, running_var: Tensor,
     momentum: float, eps: float,
 ) -> Sequence[Tensor]:  # fmt: skip
-    """`native_batch_norm` by the running statistics."""
+    """`native_batch_norm` with the running statistics."""
     return F.native_batch_norm(input, weight, bias, running_mean, running_var, False, momentum, eps)
 
 
@@ -558,7 +564,7 @@ def _instance_norm(
 
 
 def _scaled(F: Ops, y: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
-    """One weight and bias per channel."""
+    """`y` times a weight plus a bias, one number for each channel."""
     shape = _column_shape(y.ndim)
     y = y if weight is None else y * F.view(weight, shape)
     return y if bias is None else y + F.view(bias, shape)
@@ -571,6 +577,7 @@ def instance_norm(
     F: Ops, input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
     running_var: Tensor | None, use_input_stats: bool, momentum: float, eps: float, cudnn_enabled: bool,
 ) -> Tensor:  # fmt: skip
+    """`batch_norm` with a mean and variance for each channel of each sample."""
     return _instance_norm(F, input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps)
 
 
@@ -618,6 +625,7 @@ def _rows(input: KnownType, normalized_shape: Ints, beside: bool = False) -> tup
 def native_layer_norm(
     m: Numpy, input: Array, normalized_shape: Ints, weight: Array | None, bias: Array | None, eps: float
 ) -> Sequence[Array | None]:
+    """(the result of `layer_norm`, mean, 1 / standard deviation); the statistics have sizes 1 in normalised dims."""
     dims = _last("layer_norm", input.shape, normalized_shape, weight, bias)
     y, mean, r = _moments(m, input, dims, eps)
     y *= r
@@ -683,7 +691,10 @@ def native_layer_norm_backward(
     m: Numpy, grad_out: Array, input: Array, normalized_shape: Ints, mean: Array, rstd: Array, weight: Array | None,
     eps: float, output_mask: Sequence[bool],
 ) -> Sequence[Array | None]:  # fmt: skip
-    """ATen's has no eps and takes the bias; with eps the double backward can start from the input."""
+    """The gradients of layer normalisation's input, weight and bias, as far as output_mask asks for them.
+
+    ATen's has no eps and takes the bias; with eps the double backward can start from the input.
+    """
     _refuse_integers(input)
     lead = tuple(range(input.ndim - len(normalized_shape)))
     x_hat = (input - mean) * rstd
@@ -757,6 +768,7 @@ def layer_norm(
     F: Ops, input: Tensor, normalized_shape: Ints, weight: Tensor | None, bias: Tensor | None, eps: float,
     cudnn_enable: bool,
 ) -> Tensor:  # fmt: skip
+    """(input - mean) / standard deviation * weight + bias, over the last dims, of sizes normalized_shape."""
     if weight is not None and _has_wider_weights(input, weight):
         wide = F._to_copy(input, dtype=weight.dtype)
         return F._to_copy(F.native_layer_norm(wide, normalized_shape, weight, bias, eps)[0], dtype=input.dtype)
@@ -764,7 +776,7 @@ def layer_norm(
 
 
 def _has_wider_weights(input: Tensor, weight: Tensor | None) -> bool:
-    """Whether halves are normed with weights of more bits, whose gradients should not be rounded to halves."""
+    """Whether 16-bit floats are normalised with weights of more bits, whose gradients should not be rounded to 16."""
     return weight is not None and input.dtype.is_half and not weight.dtype.is_half
 
 
@@ -796,7 +808,9 @@ _IN_GROUP, _IN_CHANNEL = (2, 3), (0, 3)
 
 def _groups(name: str, input: Any, N: int, C: int, HxW: int, group: int, *vectors: Any) -> _Groups:
     if input.ndim < 2 or (input.shape[0], input.shape[1]) != (N, C) or math.prod(input.shape[2:]) != HxW:
-        raise ShapeError(f"{name}: the sizes {list(input.shape)} are not those of {N} samples, {C} channels of {HxW}")
+        raise ShapeError(
+            f"{name}: the sizes {list(input.shape)} are not {N} samples of {C} channels with {HxW} elements"
+        )
     if group < 1 or C % group:
         raise ShapeError(f"{name}: {group} groups do not divide the channels of {list(input.shape)}")
     for vector in vectors:
@@ -816,7 +830,7 @@ _GROUPED = "int N, int C, int HxW, int group"
 def native_group_norm(
     m: Numpy, input: Array, weight: Array | None, bias: Array | None, N: int, C: int, HxW: int, group: int, eps: float
 ) -> Sequence[Array | None]:
-    """(result, mean, 1 / standard deviation), the statistics of sizes [N, group]."""
+    """(the result of `group_norm`, mean, 1 / standard deviation); the statistics are [N, group]."""
     groups = _groups("group_norm", input, N, C, HxW, group, weight, bias)
     if HxW == 0:
         return (
@@ -910,7 +924,10 @@ def native_group_norm_backward(
     m: Numpy, grad_out: Array, input: Array, mean: Array, rstd: Array, weight: Array | None, N: int, C: int, HxW: int,
     group: int, output_mask: Sequence[bool],
 ) -> Sequence[Array | None]:  # fmt: skip
-    """A function of the statistics as of the other arguments: all of them have derivatives."""
+    """The gradients of group normalisation's input, weight and bias, as far as output_mask asks for them.
+
+    mean and rstd are arguments like the others: the derivative of this operator goes along them, too.
+    """
     _refuse_integers(input)
     groups = _groups("group_norm", input, N, C, HxW, group, weight)
     g, x = (t.reshape(groups.sizes) for t in (grad_out, input))
@@ -1018,6 +1035,7 @@ def _() -> Iterator[Sample]:
 def group_norm(
     F: Ops, input: Tensor, num_groups: int, weight: Tensor | None, bias: Tensor | None, eps: float, cudnn_enabled: bool
 ) -> Tensor:
+    """(input - mean) / standard deviation * weight + bias, for each of num_groups groups of channels of a sample."""
     if input.ndim < 2:
         raise ShapeError(f"group_norm: expects at least 2 dims, got the sizes {list(input.shape)}")
     sizes = input.shape[0], input.shape[1], math.prod(input.shape[2:])
@@ -1039,6 +1057,7 @@ def _() -> Iterator[Sample]:
 @composite("aten::rms_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor",
            namespaces=("jit", "nn.functional"))  # fmt: skip
 def rms_norm(F: Ops, input: Tensor, normalized_shape: Ints, weight: Tensor | None, eps: float | None) -> Tensor:
+    """input over its root mean square over the last dims, of sizes normalized_shape, times weight."""
     dims = list(_last("rms_norm", input.shape, normalized_shape, weight))
     wide = F._to_copy(input, dtype=dtypes.float32) if input.dtype.is_half else input  # squares leave a half's range
     floor = (2.0**-52 if wide.dtype is dtypes.float64 else 2.0**-23) if eps is None else eps
@@ -1058,7 +1077,7 @@ def _() -> Iterator[Sample]:
 
 @composite("aten::norm_except_dim(Tensor v, int pow=2, int dim=0) -> Tensor", namespaces=("jit",))
 def norm_except_dim(F: Ops, v: Tensor, pow: int, dim: int) -> Tensor:
-    """The norm over all dims but `dim`, which keeps its size; a 0-d norm of everything if dim is -1."""
+    """The norm over all dims but `dim`, [1, ..., n, ..., 1]; over all, 0-d, if dim is -1."""
     if dim == -1:
         return F.norm(v, pow)
     kept = wrap_dim(dim, v.ndim)
@@ -1076,7 +1095,7 @@ def _() -> Iterator[Sample]:
 
 @composite("aten::_weight_norm(Tensor v, Tensor g, int dim=0) -> Tensor", namespaces=("jit",))
 def _weight_norm(F: Ops, v: Tensor, g: Tensor, dim: int) -> Tensor:
-    """A weight of direction `v` and, along `dim`, of length `g`."""
+    """v scaled to the norm `g` for each entry of `dim`: g * v / norm_except_dim(v, 2, dim)."""
     return v * (g / F.norm_except_dim(v, 2, dim))
 
 
@@ -1090,6 +1109,7 @@ def _() -> Iterator[Sample]:
 @composite("aten::normalize(Tensor input, float p=2.0, int dim=1, float eps=1e-12) -> Tensor",
            namespaces=("nn.functional",))  # fmt: skip
 def normalize(F: Ops, input: Tensor, p: float, dim: int, eps: float) -> Tensor:
+    """input over its p-norm along dim, or over eps where that is larger."""
     return input / F.clamp(F.norm(input, p, [dim], True), min=eps)
 
 
@@ -1102,6 +1122,7 @@ def _() -> Iterator[Sample]:
 @composite("aten::local_response_norm(Tensor input, int size, float alpha=0.0001, float beta=0.75, float k=1.0) "
            "-> Tensor", namespaces=("nn.functional",))  # fmt: skip
 def local_response_norm(F: Ops, input: Tensor, size: int, alpha: float, beta: float, k: float) -> Tensor:
+    """input over (k + alpha * the mean square of the `size` nearest channels) ** beta."""
     if input.ndim < 3:
         raise ShapeError(f"local_response_norm: expects at least 3 dims, got the sizes {list(input.shape)}")
     if input.numel() == 0:

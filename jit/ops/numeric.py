@@ -30,8 +30,8 @@ whole_only = Refusal(is_bool, "cast with x.int()")
 # -- signs -------------------------------------------------------------------------------------------------------
 
 
-def _onnx_negative(g: OnnxWriter, x: Any) -> Value:
-    """Whether the sign bit is set, -0.0 included; of a NaN ONNX cannot tell."""
+def _onnx_negative(g: OnnxWriter, x: Value) -> Value:
+    """Whether the sign bit is set, that of -0.0 included; that of a NaN cannot be read in ONNX."""
     zero = g.constant(0, like=x)
     if not x.dtype.is_floating_point:
         return g.op("Less", x, zero)
@@ -44,7 +44,7 @@ def _onnx_negative(g: OnnxWriter, x: Any) -> Value:
            grad=dict(self=lambda F, g, self, out: g * F.sgn(self) * F.sgn(out),
                      other=lambda F, g: F.zeros_like(g)))  # fmt: skip
 def copysign(m: Math, self: Elements, other: Elements) -> Elements:
-    """The size of self with the sign of other, be it that of a zero."""
+    """|self| with the sign of other, that of a zero included."""
     return m.copysign(self, other)
 
 
@@ -64,7 +64,7 @@ def _() -> Iterator[Sample]:
 @real_only
 @pointwise("aten::signbit(Tensor self) -> Tensor", result=dtypes.bool_, grad=TESTS, onnx=_onnx_negative)
 def signbit(m: Math, self: Elements) -> Elements:
-    """Whether the sign bit is set, as that of -0.0 is."""
+    """Whether the sign bit of each element is set, as that of -0.0 is."""
     return m.signbit(self)
 
 
@@ -81,7 +81,7 @@ def _() -> Iterator[Sample]:
 
 @composite("aten::positive(Tensor self) -> Tensor", samples=unary())
 def positive(F: Ops, self: Tensor) -> Tensor:
-    """self; bools are refused."""
+    """self itself; bools are refused."""
     if self.dtype is dtypes.bool_:
         raise DTypeError("positive does not take bool tensors: cast with x.int()")
     return self
@@ -91,7 +91,7 @@ def positive(F: Ops, self: Tensor) -> Tensor:
 @pointwise("aten::nextafter(Tensor self, Tensor other) -> Tensor", cost=4, inplace=True,
            grad=absent("the result is a step"), onnx=absent("ONNX does not look at bits of floats"))  # fmt: skip
 def nextafter(m: Math, self: Elements, other: Elements) -> Elements:
-    """The next number after self on the way to other."""
+    """The floating number next to self in the direction of other."""
     return m.nextafter(self, other)
 
 
@@ -126,7 +126,7 @@ def _first(F: Ops, wins: Tensor, other: Tensor) -> Tensor:
            grad=dict(self=lambda F, g, self, other: F.where(_first(F, F.ge(self, other), other), g, 0),
                      other=lambda F, g, self, other: F.where(_first(F, F.ge(self, other), other), 0, g)))  # fmt: skip
 def fmax(m: Math, self: Elements, other: Elements) -> Elements:
-    """The larger of the two; where one is NaN, the other."""
+    """The larger of self and other; where one of them is NaN, the other one."""
     return m.where(m.isnan(other) | (self >= other), self, other)
 
 
@@ -135,7 +135,7 @@ def fmax(m: Math, self: Elements, other: Elements) -> Elements:
            grad=dict(self=lambda F, g, self, other: F.where(_first(F, F.le(self, other), other), g, 0),
                      other=lambda F, g, self, other: F.where(_first(F, F.le(self, other), other), 0, g)))  # fmt: skip
 def fmin(m: Math, self: Elements, other: Elements) -> Elements:
-    """The smaller of the two; where one is NaN, the other."""
+    """The smaller of self and other; where one of them is NaN, the other one."""
     return m.where(m.isnan(other) | (self <= other), self, other)
 
 
@@ -169,21 +169,21 @@ def _real(name: str, self: Tensor) -> None:
 
 @composite("aten::isposinf(Tensor self) -> Tensor", samples=_kinds)
 def isposinf(F: Ops, self: Tensor) -> Tensor:
-    """Whether inf."""
+    """Whether each element is inf."""
     _real("isposinf", self)
     return F.eq(self, math.inf)
 
 
 @composite("aten::isneginf(Tensor self) -> Tensor", samples=_kinds)
 def isneginf(F: Ops, self: Tensor) -> Tensor:
-    """Whether -inf."""
+    """Whether each element is -inf."""
     _real("isneginf", self)
     return F.eq(self, -math.inf)
 
 
 @composite("aten::isreal(Tensor self) -> Tensor", samples=_kinds)
 def isreal(F: Ops, self: Tensor) -> Tensor:
-    """Whether the imaginary part is 0."""
+    """Whether the imaginary part of each element is 0."""
     return F.eq(F.imag(self), 0) if self.dtype.is_complex else F.ones_like(self, dtype=dtypes.bool_)
 
 
@@ -195,7 +195,7 @@ def isreal(F: Ops, self: Tensor) -> Tensor:
            grad=dict(self=lambda F, g, self, out: g * (self / out),
                      other=lambda F, g, other, out: g * (other / out)))  # fmt: skip
 def hypot(m: Math, self: Elements, other: Elements) -> Elements:
-    """The square root of self ** 2 + other ** 2."""
+    """sqrt(self ** 2 + other ** 2), without overflow."""
     high, low = m.maximum(m.abs(self), m.abs(other)), m.minimum(m.abs(self), m.abs(other))
     ratio = low / m.where(high == 0, 1, high)
     size = high * m.sqrt(1 + ratio * ratio)
@@ -246,7 +246,7 @@ logaddexp2.sampler = binary()
 
 
 def _wide(x: Tensor) -> DType:
-    """float64, or complex128 of complex numbers."""
+    """float64, or complex128 for complex numbers."""
     is_complex = x.dtype.is_complex if hasattr(x, "dtype") else isinstance(x, complex)
     return dtypes.complex128 if is_complex else dtypes.float64
 
@@ -259,7 +259,7 @@ def _as_wide(F: Ops, x: Tensor, dtype: DType) -> Tensor:
 
 @composite("aten::float_power(Tensor self, Tensor exponent) -> Tensor", promote="common")
 def float_power(F: Ops, self: Tensor, exponent: Tensor) -> Tensor:
-    """self ** exponent in float64, or complex128."""
+    """self ** exponent, computed in float64 or complex128."""
     dtype = max(_wide(self), _wide(exponent), key=lambda d: d.category)
     return F.pow(_as_wide(F, self, dtype), _as_wide(F, exponent, dtype))
 
@@ -287,14 +287,14 @@ def _() -> Iterator[Sample]:
 
 @composite("aten::deg2rad(Tensor self) -> Tensor", inplace=True, samples=unary())
 def deg2rad(F: Ops, self: Tensor) -> Tensor:
-    """Degrees as radians."""
+    """Degrees converted to radians."""
     _real("deg2rad", self)
     return self * (math.pi / 180)
 
 
 @composite("aten::rad2deg(Tensor self) -> Tensor", inplace=True, samples=unary())
 def rad2deg(F: Ops, self: Tensor) -> Tensor:
-    """Radians as degrees."""
+    """Radians converted to degrees."""
     _real("rad2deg", self)
     return self * (180 / math.pi)
 
@@ -308,7 +308,7 @@ NO_LOOP = absent("ONNX has no such function of integers")
 @integers_only
 @pointwise("aten::gcd(Tensor self, Tensor other) -> Tensor", cost=100, inplace=True, grad=BITS, onnx=NO_LOOP)
 def gcd(m: Math, self: Elements, other: Elements) -> Elements:
-    """The greatest common divisor; of two zeros, 0."""
+    """The greatest common divisor of self and other; that of two zeros is 0."""
     return m.abs(m.gcd(self, other))  # numpy loses the sign where the least integer takes part
 
 
@@ -316,7 +316,7 @@ def gcd(m: Math, self: Elements, other: Elements) -> Elements:
 @integers_only
 @pointwise("aten::lcm(Tensor self, Tensor other) -> Tensor", cost=100, inplace=True, grad=BITS, onnx=NO_LOOP)
 def lcm(m: Math, self: Elements, other: Elements) -> Elements:
-    """The least common multiple; 0 where one is 0."""
+    """The least common multiple of self and other; 0 where one of them is 0."""
     return m.abs(m.lcm(self, other))  # what does not fit may come out negative
 
 
@@ -337,7 +337,7 @@ lcm.samples(_counts)
            aliases=("__lshift__",),
            onnx=absent("BitShift takes unsigned integers alone"))  # fmt: skip
 def bitwise_left_shift(m: Math, self: Elements, other: Elements) -> Elements:
-    """The bits moved up by other places; 0 where that is negative or leaves none."""
+    """self << other; 0 where other is negative or not less than the number of bits."""
     return m.left_shift(self, other)
 
 
@@ -347,7 +347,7 @@ def bitwise_left_shift(m: Math, self: Elements, other: Elements) -> Elements:
            aliases=("__rshift__",),
            onnx=absent("BitShift takes unsigned integers alone"))  # fmt: skip
 def bitwise_right_shift(m: Math, self: Elements, other: Elements) -> Elements:
-    """The bits moved down by other places, copies of the sign coming in; only these where other is negative."""
+    """self >> other, filled with copies of the sign; these alone where other is negative or too large."""
     return m.right_shift(self, other)
 
 
@@ -369,7 +369,7 @@ bitwise_right_shift.samples(_shifts)
        grad=dict(self=lambda F, g, out: g / F.exp2(out[1])),
        onnx=absent("ONNX does not look at bits of floats"))  # fmt: skip
 def frexp(m: Numpy, self: Array) -> Sequence[Array | None]:
-    """(fraction, exponent): self as fraction * 2 ** exponent, the size of the fraction from 0.5 up to 1."""
+    """(fraction, exponent): self is fraction * 2 ** exponent, and |fraction| lies in [0.5, 1)."""
     mantissa, exponent = m.frexp(self)
     return mantissa, m.where(m.isfinite(self), exponent, 0).astype(m.int32)
 

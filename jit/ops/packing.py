@@ -33,9 +33,11 @@ _LENGTHS = absent("lengths are whole numbers")
 
 def _check_lengths(lengths: Array, steps: int, batch: int) -> None:
     if lengths.ndim != 1 or lengths.shape[0] != batch:
-        raise ShapeError(f"pack_padded_sequence: expects {batch} lengths, one a sequence, got {list(lengths.shape)}")
+        raise ShapeError(
+            f"pack_padded_sequence: expects {batch} lengths, one for each sequence, got {list(lengths.shape)}"
+        )
     if lengths.dtype.kind not in "iu":
-        raise DTypeError(f"pack_padded_sequence: lengths are whole numbers, not {lengths.dtype}")
+        raise DTypeError(f"pack_padded_sequence: lengths should be integers, got {lengths.dtype}")
     if batch == 0 or lengths.min() <= 0:
         raise UsageError("pack_padded_sequence: every sequence must have at least one element; leave empty ones out")
     if (lengths[1:] > lengths[:-1]).any():
@@ -62,7 +64,7 @@ def _swapped_sizes(sizes: tuple[int | None, ...], batch_first: bool) -> tuple[An
                        F._pack_padded_sequence_backward(g, input_meta.shape, out[1], batch_first),
                  lengths=_LENGTHS))  # fmt: skip
 def _pack_padded_sequence(m: Numpy, input: Array, lengths: Array, batch_first: bool) -> tuple[Any, Any]:
-    """(elements step by step, how many sequences run at each step), of sequences from longest to shortest."""
+    """(elements step by step, the number of sequences at each step) of padded sequences, longest first."""
     if input.ndim < 2:
         raise ShapeError(f"pack_padded_sequence: expects time and batch dims, got the sizes {list(input.shape)}")
     padded = _swapped(m, input, batch_first)
@@ -104,7 +106,7 @@ def _() -> Iterator[Sample]:
 def _pack_padded_sequence_backward(
     m: Numpy, grad: Array, input_size: Ints, batch_sizes: Array, batch_first: bool
 ) -> Array:
-    """Packed elements at their places in a padded tensor of `input_size`, zeros elsewhere."""
+    """Packed elements at their places in a padded tensor of sizes input_size, zeros elsewhere."""
     padded = m.zeros(_swapped_sizes(input_size, batch_first), grad.dtype)
     padded[: len(batch_sizes)][_runs(m, batch_sizes, padded.shape[1])] = grad
     return m.ascontiguousarray(_swapped(m, padded, batch_first))
@@ -155,7 +157,7 @@ def _() -> Iterator[Sample]:
 def _pad_packed_sequence(
     m: Numpy, data: Array, batch_sizes: Array, batch_first: bool, padding_value: Number, total_length: int
 ) -> Sequence[Array | None]:
-    """(padded sequences of `total_length` or that of the longest, their lengths)."""
+    """(padded sequences, their lengths) of packed ones; the length is total_length, or that of the longest."""
     steps = _total_length(len(batch_sizes), total_length)
     runs = _runs(m, batch_sizes, int(batch_sizes[0]))
     padded = m.full((steps, runs.shape[1], *data.shape[1:]), padding_value, data.dtype)
@@ -168,7 +170,7 @@ def _total_length(longest: int, total_length: int) -> int:
         return longest
     if total_length < longest:
         raise UsageError(
-            f"pad_packed_sequence: a total_length of {total_length} does not hold a sequence of {longest} elements"
+            f"pad_packed_sequence: total_length {total_length} is less than the longest sequence, {longest}"
         )
     return total_length
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def patch_counts(name: str, sizes: Ints, kernel: Ints, dilation: Ints, padding: Ints, stride: Ints) -> tuple[int, int]:
-    """The number of patches downward and across."""
+    """(the number of patches down the image, the number across it)."""
     for what, numbers, least in (("kernel_size", kernel, 1), ("dilation", dilation, 1), ("padding", padding, 0),
                                  ("stride", stride, 1)):  # fmt: skip
         if any(number < least for number in numbers):
@@ -33,7 +33,7 @@ def patch_counts(name: str, sizes: Ints, kernel: Ints, dilation: Ints, padding: 
 
 
 def _places(kernel: Ints, dilation: Ints, stride: Ints, counts: tuple[int, int]) -> Iterator[tuple[int, int, Any, Any]]:
-    """(row and column within the kernel, where its elements lie in the padded image)."""
+    """The row and column of each tap of the kernel, and the slices of the padded image that it meets."""
     for i in range(kernel[0]):
         for j in range(kernel[1]):
             top, left = i * dilation[0], j * dilation[1]
@@ -42,7 +42,7 @@ def _places(kernel: Ints, dilation: Ints, stride: Ints, counts: tuple[int, int])
 
 
 def _image_dims(name: str, shape: Ints) -> tuple[Any, int]:
-    """(the batch dims, the channels) of an image that may be unbatched."""
+    """(the batch sizes, the number of channels) of an image, which may lack the batch dim."""
     if len(shape) not in (3, 4) or 0 in shape[-3:]:
         raise ShapeError(f"{name}: expects [N, C, H, W] or [C, H, W], none but N empty, got {list(shape)}")
     return tuple(shape[:-3]), shape[-3]
@@ -53,7 +53,7 @@ def _image_dims(name: str, shape: Ints) -> tuple[Any, int]:
        grad=dict(self=lambda F, g, self_meta, kernel_size, dilation, padding, stride:
                       F.col2im(g, self_meta.shape[-2:], kernel_size, dilation, padding, stride)))  # fmt: skip
 def im2col(m: Numpy, self: Array, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Array:
-    """Each patch of an image as a column: [N, C * kernel, patches]."""
+    """The patches of an image, [N, C, H, W], as columns: [N, C * kernel, patches]."""
     batch, channels = _image_dims("im2col", self.shape)
     counts = patch_counts("im2col", self.shape[-2:], kernel_size, dilation, padding, stride)
     image = m.pad(self, [(0, 0)] * (self.ndim - 2) + [(p, p) for p in padding])
@@ -97,7 +97,7 @@ def _() -> Iterator[Sample]:
 
 
 def _column_dims(shape: Ints, kernel: Ints, counts: tuple[int, int]) -> tuple[Any, int]:
-    """(the batch dims, the channels) of columns; ShapeError if they do not make up the image."""
+    """(the batch sizes, the number of channels) of columns; ShapeError unless they make up the image."""
     size = kernel[0] * kernel[1]
     if len(shape) not in (2, 3) or shape[-2] % size or not shape[-2]:
         raise ShapeError(f"col2im: expects [N, C * {size}, L] or [C * {size}, L], got {list(shape)}")
@@ -113,7 +113,7 @@ def _column_dims(shape: Ints, kernel: Ints, counts: tuple[int, int]) -> tuple[An
 def col2im(
     m: Numpy, self: Array, output_size: Ints, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints
 ) -> Array:
-    """The image that columns of patches add up to."""
+    """The image, [N, C, H, W], that columns of patches, [N, C * kernel, patches], sum up to."""
     counts = patch_counts("col2im", output_size, kernel_size, dilation, padding, stride)
     batch, channels = _column_dims(self.shape, kernel_size, counts)
     columns = self.reshape(*batch, channels, *kernel_size, *counts)
@@ -162,7 +162,8 @@ def _declare_pad(name: str, mode: str, rank: int) -> Op:
             raise ShapeError(f"{name}: expects {rank + 1} or {rank + 2} dims and {2 * rank} paddings, got {sizes}")
         return F.edge_pad_nd(self, padding, mode)
 
-    pad.__doc__ = f"The last {rank} dims, longer by {'their mirror image' if mode == 'reflect' else 'their ends'}."
+    what, dims = "its mirror image" if mode == "reflect" else "its ends", "dim" if rank == 1 else f"{rank} dims"
+    pad.__doc__ = f"self padded with copies of {what} along the last {dims}."
     op = composite(f"aten::{name}(Tensor self, int[{2 * rank}] padding) -> Tensor", namespaces=())(pad)
 
     def samples() -> Iterator[Sample]:
@@ -194,19 +195,19 @@ def _dim_list_samples() -> Iterator[Sample]:
 
 @composite("aten::atleast_1d(Tensor self) -> Tensor", namespaces=("jit",), samples=_dim_samples)
 def atleast_1d(F: Ops, self: Tensor) -> Tensor:
-    """self, a number as a vector of one."""
+    """self with at least one dim: a 0-d tensor becomes [1]."""
     return F.reshape(self, [1]) if self.ndim == 0 else self
 
 
 @composite("aten::atleast_2d(Tensor self) -> Tensor", namespaces=("jit",), samples=_dim_samples)
 def atleast_2d(F: Ops, self: Tensor) -> Tensor:
-    """self with dims of size 1 in front, so that it has two."""
+    """self with at least two dims: a vector [n] becomes [1, n]."""
     return F.unsqueeze(F.atleast_1d(self), 0) if self.ndim < 2 else self
 
 
 @composite("aten::atleast_3d(Tensor self) -> Tensor", namespaces=("jit",), samples=_dim_samples)
 def atleast_3d(F: Ops, self: Tensor) -> Tensor:
-    """self as [1, n, 1] if it is a vector, as [n, m, 1] if it is a matrix."""
+    """self with at least three dims: a vector [n] becomes [1, n, 1], a matrix [n, m] becomes [n, m, 1]."""
     return F.unsqueeze(F.atleast_2d(self), -1) if self.ndim < 3 else self
 
 

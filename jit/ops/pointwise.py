@@ -37,7 +37,7 @@ SQRT_2, LN_2, LN_10, TWO_OVER_SQRT_PI = math.sqrt(2), math.log(2), math.log(10),
 
 
 def flat(F: Ops, g: Tensor) -> Tensor:
-    """The derivative of a step function."""
+    """Zeros: the gradient of a step function."""
     return F.zeros_like(g)
 
 
@@ -190,7 +190,7 @@ def _(g: OnnxWriter, self: Value, tensor1: Value, tensor2: Value, value: Number)
                      end=lambda F, g, weight: g * weight,
                      weight=lambda F, g, self, end: g * (end - self)))  # fmt: skip
 def lerp(m: Math, self: Elements, end: Elements, weight: Elements) -> Elements:
-    """Linear interpolation from self to end, a `weight` of the way; exact at both ends."""
+    """self + weight * (end - self); exact at both ends."""
     gap = end - self  # counted from the nearer end, so that both ends are hit exactly
     return m.where(m.abs(weight) < 0.5, self + weight * gap, end - gap * (1 - weight))
 
@@ -284,7 +284,7 @@ def _() -> Iterator[Sample]:
            cost=100, samples=_rounded_quotients,
            grad=dict(self=lambda F, g: flat(F, g), other=lambda F, g: flat(F, g)))  # fmt: skip
 def floor_divide(m: Math, self: Elements, other: Elements) -> Elements:
-    """self / other rounded down, as Python's `//`; DivisionError for an integer divided by 0."""
+    """self / other rounded down, as Python's `//`; DivisionError where an integer is divided by 0."""
     return m.floor_divide(self, other)
 
 
@@ -371,7 +371,7 @@ def reciprocal(m: Math, self: Elements) -> Elements:
 
 
 def power_gradient(F: Ops, g: Tensor, self: Tensor, exponent: Tensor) -> Tensor:
-    """exponent * self**(exponent - 1); 0 for the exponent 0, also at self = 0."""
+    """g * exponent * self ** (exponent - 1); 0 for the exponent 0, also where self is 0."""
     if isinstance(exponent, (int, float)):
         if exponent == 0:
             return F.zeros_like(g)
@@ -381,7 +381,7 @@ def power_gradient(F: Ops, g: Tensor, self: Tensor, exponent: Tensor) -> Tensor:
 
 
 def exponent_gradient(F: Ops, g: Tensor, self: Tensor, exponent: Tensor, out: Tensor) -> Tensor:
-    """out * log(self); 0**exponent does not move with the exponent where that is not negative."""
+    """g * out * log(self); 0 where self is 0 and the exponent is not negative."""
     if isinstance(self, (int, float)) and self != 0:
         return g * (out * (math.log(self) if self > 0 else math.nan))
     size = F.real(exponent) if getattr(getattr(exponent, "dtype", None), "is_complex", False) else exponent
@@ -392,7 +392,7 @@ def exponent_gradient(F: Ops, g: Tensor, self: Tensor, exponent: Tensor, out: Te
 
 
 class _NegativePowers(Refusal):
-    """Refuses integers to a negative number: not to tensors, whose elements make 1 / self ** n toward zero."""
+    """Refuses a negative number as exponent of integers; a tensor of exponents may hold some."""
 
     def check(self, op: Op, computed: DType, operands: Sequence[Operand]) -> None:
         dtype, _, number = operands[1]
@@ -407,7 +407,10 @@ class _NegativePowers(Refusal):
                      exponent=lambda F, g, self, exponent, out:
                               exponent_gradient(F, g, self, exponent, out)))  # fmt: skip
 def pow(m: Math, self: Elements, exponent: Elements) -> Elements:
-    """self ** exponent; of integers to negative powers what is left toward zero, DTypeError if that is a number.
+    """self ** exponent.
+
+    Integers to negative exponents are 1 / self ** n toward zero; as a number, a negative exponent of integers is
+    refused.
 
     Note [Roots]
         To the numbers 0.5 and -0.5 it is sqrt and rsqrt: NaN of -inf, and a zero keeps its sign. To a tensor of 0.5 it
@@ -436,7 +439,7 @@ def _(m: Numpy, self: Array, exponent: Array) -> Array:
 _ROOTS = (0.5, -0.5)
 
 
-def _number_power(m: Numpy, self: Array, exponent: Array, number: Any) -> Any:
+def _number_power(m: Numpy, self: Array, exponent: Array, number: Number) -> Array:
     if number == 2:
         return self * self
     if number in _ROOTS and self.dtype.kind == "f":
@@ -446,7 +449,7 @@ def _number_power(m: Numpy, self: Array, exponent: Array, number: Any) -> Any:
 
 
 def _integer_power(m: Numpy, self: Array, exponent: Array) -> Any:
-    """Negative exponents among others: 1 / self ** n toward zero, as ATen has it."""
+    """Powers of integers; those to negative exponents are 1 / self ** n toward zero, as ATen has it."""
     inverse = m.where(self == 1, 1, m.where(self == -1, 1 - 2 * (exponent & 1), 0)).astype(self.dtype)
     return m.where(exponent < 0, inverse, m.power(self, m.maximum(exponent, 0)))
 
@@ -487,7 +490,7 @@ def _() -> Iterator[Sample]:
            into=lambda np, out, self: np.sqrt(self, out=out),
            cost=6, grad=dict(self=lambda F, g, out: g / (2 * out)))  # fmt: skip
 def sqrt(m: Math, self: Elements) -> Elements:
-    """The square root."""
+    """The square root of self."""
     return m.sqrt(self)
 
 
@@ -522,7 +525,7 @@ def exp2(m: Math, self: Elements) -> Elements:
            namespaces=("jit", "Tensor", "special"),
            grad=dict(self=lambda F, g, out: g * (out + 1)))  # fmt: skip
 def expm1(m: Math, self: Elements) -> Elements:
-    """exp(self) - 1, exact near 0."""
+    """exp(self) - 1, accurate near 0."""
     return m.expm1(self)
 
 
@@ -533,7 +536,7 @@ expm1.onnx(lambda g, self: onnx_expm1(g, self))
            into=lambda np, out, self: np.log(self, out=out),
            cost=20, grad=dict(self=lambda F, g, self: g / self))  # fmt: skip
 def log(m: Math, self: Elements) -> Elements:
-    """The natural logarithm."""
+    """The natural logarithm of self."""
     return m.log(self)
 
 
@@ -541,7 +544,7 @@ def log(m: Math, self: Elements) -> Elements:
            onnx=lambda g, self: g.op("Div", g.op("Log", self), g.constant(LN_2, like=self)),
            grad=dict(self=lambda F, g, self: g / (self * LN_2)))  # fmt: skip
 def log2(m: Math, self: Elements) -> Elements:
-    """The logarithm to base 2."""
+    """The logarithm of self to base 2."""
     return m.log2(self)
 
 
@@ -549,14 +552,14 @@ def log2(m: Math, self: Elements) -> Elements:
            onnx=lambda g, self: g.op("Div", g.op("Log", self), g.constant(LN_10, like=self)),
            grad=dict(self=lambda F, g, self: g / (self * LN_10)))  # fmt: skip
 def log10(m: Math, self: Elements) -> Elements:
-    """The logarithm to base 10."""
+    """The logarithm of self to base 10."""
     return m.log10(self)
 
 
 @pointwise("aten::log1p(Tensor self) -> Tensor", cost=25, promote="float", inplace=True, samples=unary(-0.9, 3),
            namespaces=("jit", "Tensor", "special"), grad=dict(self=lambda F, g, self: g / (self + 1)))  # fmt: skip
 def log1p(m: Math, self: Elements) -> Elements:
-    """log(1 + self), exact near 0."""
+    """log(1 + self), accurate near 0."""
     return m.log1p(self)
 
 
@@ -646,7 +649,7 @@ def _() -> Iterator[Sample]:
 
 
 def logit_gradient(F: Ops, g: Tensor, self: Tensor, eps: float | None) -> Tensor:
-    """1 / (x (1 - x)); 0 where x was clamped, NaN outside [0, 1] if it was not."""
+    """g / (x * (1 - x)); 0 where x was clamped, NaN outside [0, 1] if it was not."""
     low, outside = (0.0, math.nan) if eps is None else (eps, 0.0)
     inside = F.logical_and(F.ge(self, low), F.le(self, 1 - low))
     safe = F.where(inside, self, 0.5)
@@ -685,7 +688,7 @@ def _() -> Iterator[Sample]:
            into=lambda np, out, self: np.sin(self, out=out),
            grad=dict(self=lambda F, g, self: g * F.cos(self)))  # fmt: skip
 def sin(m: Math, self: Elements) -> Elements:
-    """The sine of radians."""
+    """The sine of self, in radians."""
     return m.sin(self)
 
 
@@ -693,7 +696,7 @@ def sin(m: Math, self: Elements) -> Elements:
            into=lambda np, out, self: np.cos(self, out=out),
            grad=dict(self=lambda F, g, self: g * -F.sin(self)))  # fmt: skip
 def cos(m: Math, self: Elements) -> Elements:
-    """The cosine of radians."""
+    """The cosine of self, in radians."""
     return m.cos(self)
 
 
@@ -701,7 +704,7 @@ def cos(m: Math, self: Elements) -> Elements:
            samples=unary(-1, 1, double=False),
            grad=dict(self=lambda F, g, out: g * (1 + out * out)))  # fmt: skip
 def tan(m: Math, self: Elements) -> Elements:
-    """The tangent of radians."""
+    """The tangent of self, in radians."""
     return m.tan(self)
 
 
@@ -709,7 +712,7 @@ def tan(m: Math, self: Elements) -> Elements:
            cost=100, samples=unary(-0.9, 0.9, double=False),
            grad=dict(self=lambda F, g, self: g * F.rsqrt(1 - self * self)))  # fmt: skip
 def asin(m: Math, self: Elements) -> Elements:
-    """The angle whose sine is self."""
+    """The angle whose sine is self, in radians."""
     return m.arcsin(self)
 
 
@@ -717,7 +720,7 @@ def asin(m: Math, self: Elements) -> Elements:
            cost=100, samples=unary(-0.9, 0.9, double=False),
            grad=dict(self=lambda F, g, self: g * -F.rsqrt(1 - self * self)))  # fmt: skip
 def acos(m: Math, self: Elements) -> Elements:
-    """The angle whose cosine is self."""
+    """The angle whose cosine is self, in radians."""
     return m.arccos(self)
 
 
@@ -725,7 +728,7 @@ def acos(m: Math, self: Elements) -> Elements:
            cost=100, samples=unary(-3, 3, double=False),
            grad=dict(self=lambda F, g, self: g / (self * self + 1)))  # fmt: skip
 def atan(m: Math, self: Elements) -> Elements:
-    """The angle whose tangent is self."""
+    """The angle whose tangent is self, in radians."""
     return m.arctan(self)
 
 
@@ -735,7 +738,7 @@ def atan(m: Math, self: Elements) -> Elements:
            grad=dict(self=lambda F, g, self, other: g * (other / (self * self + other * other)),
                      other=lambda F, g, self, other: g * (-self / (self * self + other * other))))  # fmt: skip
 def atan2(m: Math, self: Elements, other: Elements) -> Elements:
-    """The angle of the point (other, self), from -pi to pi."""
+    """The angle of the point (other, self) in the plane, from -pi to pi."""
     return m.arctan2(self, other)
 
 
@@ -752,7 +755,7 @@ def _(g: OnnxWriter, self: Value, other: Value) -> Value:
 
 
 def onnx_is_negative(g: OnnxWriter, x: Value) -> Value:
-    """Whether the sign is minus, also of -0, whose reciprocal is -inf."""
+    """Whether the sign is negative, that of -0 included, whose reciprocal is -inf."""
     zero = g.constant(0, like=x)
     return g.op("Or", g.op("Less", x, zero), g.op("Less", g.op("Reciprocal", x), zero))
 
@@ -768,7 +771,7 @@ def _() -> Iterator[Sample]:
            samples=unary(-3, 3, double=False),
            grad=dict(self=lambda F, g, self: g * F.cosh(self)))  # fmt: skip
 def sinh(m: Math, self: Elements) -> Elements:
-    """The hyperbolic sine."""
+    """The hyperbolic sine of self."""
     return m.sinh(self)
 
 
@@ -776,7 +779,7 @@ def sinh(m: Math, self: Elements) -> Elements:
            samples=unary(-3, 3, double=False),
            grad=dict(self=lambda F, g, self: g * F.sinh(self)))  # fmt: skip
 def cosh(m: Math, self: Elements) -> Elements:
-    """The hyperbolic cosine."""
+    """The hyperbolic cosine of self."""
     return m.cosh(self)
 
 
@@ -784,7 +787,7 @@ def cosh(m: Math, self: Elements) -> Elements:
            into=lambda np, out, self: np.tanh(self, out=out),
            cost=25, grad=dict(self=lambda F, g, out: F.tanh_backward(g, out)))  # fmt: skip
 def tanh(m: Math, self: Elements) -> Elements:
-    """The hyperbolic tangent."""
+    """The hyperbolic tangent of self."""
     return m.tanh(self)
 
 
@@ -792,7 +795,7 @@ def tanh(m: Math, self: Elements) -> Elements:
            cost=100, samples=unary(-3, 3, double=False),
            grad=dict(self=lambda F, g, self: g * F.rsqrt(self * self + 1)))  # fmt: skip
 def asinh(m: Math, self: Elements) -> Elements:
-    """The inverse of sinh."""
+    """The inverse of sinh at self."""
     return m.arcsinh(self)
 
 
@@ -800,7 +803,7 @@ def asinh(m: Math, self: Elements) -> Elements:
            cost=100, samples=unary(1.1, 4, double=False),
            grad=dict(self=lambda F, g, self: g * (F.rsqrt(self - 1) * F.rsqrt(self + 1))))  # fmt: skip
 def acosh(m: Math, self: Elements) -> Elements:
-    """The inverse of cosh."""
+    """The inverse of cosh at self."""
     return m.arccosh(self)
 
 
@@ -808,7 +811,7 @@ def acosh(m: Math, self: Elements) -> Elements:
            cost=100, samples=unary(-0.9, 0.9, double=False),
            grad=dict(self=lambda F, g, self: g / (1 - self * self)))  # fmt: skip
 def atanh(m: Math, self: Elements) -> Elements:
-    """The inverse of tanh."""
+    """The inverse of tanh at self."""
     return m.arctanh(self)
 
 
@@ -824,7 +827,7 @@ def sigmoid(m: Math, self: Elements) -> Elements:
            samples=unary(-3, 3, double=False), namespaces=("jit", "Tensor", "special"),
            grad=dict(self=lambda F, g, self: g * (F.exp(-(self * self)) * TWO_OVER_SQRT_PI)))  # fmt: skip
 def erf(m: Math, self: Elements) -> Elements:
-    """The error function."""
+    """The error function of self."""
     return m.erf(self)
 
 
@@ -833,7 +836,7 @@ def erf(m: Math, self: Elements) -> Elements:
            onnx=lambda g, self: g.op("Sub", g.constant(1, like=self), g.op("Erf", self)),
            grad=dict(self=lambda F, g, self: g * (F.exp(-(self * self)) * -TWO_OVER_SQRT_PI)))  # fmt: skip
 def erfc(m: Math, self: Elements) -> Elements:
-    """1 - erf(self), exact in the tail."""
+    """1 - erf(self), accurate where it is small."""
     return m.erfc(self)
 
 
@@ -850,7 +853,7 @@ def _steps() -> Iterator[Sample]:
 @pointwise("aten::floor(Tensor self) -> Tensor", inplace=True, onnx=onnx_if_fractional("Floor"), samples=_steps,
            grad=dict(self=lambda F, g: flat(F, g)))  # fmt: skip
 def floor(m: Math, self: Elements) -> Elements:
-    """Rounded down."""
+    """self rounded down to whole numbers."""
     return m.floor(self)
 
 
@@ -858,7 +861,7 @@ def floor(m: Math, self: Elements) -> Elements:
 @pointwise("aten::ceil(Tensor self) -> Tensor", inplace=True, onnx=onnx_if_fractional("Ceil"), samples=_steps,
            grad=dict(self=lambda F, g: flat(F, g)))  # fmt: skip
 def ceil(m: Math, self: Elements) -> Elements:
-    """Rounded up."""
+    """self rounded up to whole numbers."""
     return m.ceil(self)
 
 
@@ -867,7 +870,7 @@ def ceil(m: Math, self: Elements) -> Elements:
            onnx=lambda g, self: g.op("Identity", self) if self.dtype.is_integral else onnx_trunc(g, self),
            grad=dict(self=lambda F, g: flat(F, g)))  # fmt: skip
 def trunc(m: Math, self: Elements) -> Elements:
-    """Rounded toward zero."""
+    """self rounded toward zero to whole numbers."""
     return m.trunc(self)
 
 
@@ -876,7 +879,7 @@ def trunc(m: Math, self: Elements) -> Elements:
            namespaces=("jit", "Tensor", "special"),
            grad=dict(self=lambda F, g: flat(F, g)))  # fmt: skip
 def round(m: Math, self: Elements, decimals: int) -> Elements:
-    """Rounded to `decimals` places, halves to even."""
+    """self rounded to `decimals` places; halves go to the even neighbour."""
     if decimals == 0:
         return m.round(self)
     scale = 10.0 ** abs_int(decimals)
@@ -909,14 +912,14 @@ def _() -> Iterator[Sample]:
 @pointwise("aten::frac(Tensor self) -> Tensor", inplace=True, samples=unary(integers=False),
            onnx=lambda g, self: g.op("Sub", self, onnx_trunc(g, self)), grad=dict(self=lambda F, g: g))  # fmt: skip
 def frac(m: Math, self: Elements) -> Elements:
-    """The part that trunc cuts off, with the sign of self."""
+    """The part of self that trunc cuts off, with the sign of self."""
     return self - m.trunc(self)
 
 
 @pointwise("aten::abs(Tensor self) -> Tensor", result=dtypes.real_of, inplace=True, aliases=("absolute",), onnx="Abs",
            holomorphic=False, samples=_steps, grad=dict(self=lambda F, g, self: g * F.sgn(self)))  # fmt: skip
 def abs(m: Math, self: Elements) -> Elements:
-    """Without its sign."""
+    """The absolute value of self; the distance from 0 of complex numbers."""
     return m.abs(self)
 
 
@@ -929,12 +932,12 @@ def _signs() -> Iterator[Sample]:
 @pointwise("aten::sign(Tensor self) -> Tensor", inplace=True, onnx=lambda g, self: onnx_sign(g, self), samples=_signs,
            grad=dict(self=lambda F, g: flat(F, g)))  # fmt: skip
 def sign(m: Math, self: Elements) -> Elements:
-    """-1, 0 or 1; of NaN 0."""
+    """The sign of self: -1, 0 or 1, and 0 of NaN."""
     return m.sign(self)
 
 
 def onnx_sign(g: OnnxWriter, self: Value) -> Value:
-    """ONNX's Sign leaves NaN as it is."""
+    """The sign of self, 0 of NaN, which ONNX's Sign hands on."""
     signs = g.op("Sign", self)
     if not self.dtype.is_floating_point:
         return signs
@@ -944,7 +947,7 @@ def onnx_sign(g: OnnxWriter, self: Value) -> Value:
 @ordered_only
 @pointwise("aten::heaviside(Tensor self, Tensor values) -> Tensor", inplace=True, grad=STEPS)
 def heaviside(m: Math, self: Elements, values: Elements) -> Elements:
-    """0 below 0, 1 above, `values` at 0."""
+    """0 where self is below 0, 1 where it is above, `values` where it is 0."""
     return m.where(self > 0, 1, m.where(self == 0, values, 0))
 
 
@@ -965,7 +968,7 @@ def _() -> Iterator[Sample]:
 
 
 def larger_share(F: Ops, g: Tensor, mine: Tensor, other: Tensor) -> Tensor:
-    """The gradient of `maximum` for `mine`: all of it where larger, half at a tie."""
+    """The gradient of `maximum` by `mine`: all of g where it is larger, half of it at a tie."""
     return F.where(F.eq(mine, other), g / 2, F.where(F.lt(mine, other), 0, g))
 
 
@@ -982,7 +985,7 @@ def _pairs() -> Iterator[Sample]:
            grad=dict(self=lambda F, g, self, other: larger_share(F, g, self, other),
                      other=lambda F, g, self, other: larger_share(F, g, other, self)))  # fmt: skip
 def maximum(m: Math, self: Elements, other: Elements) -> Elements:
-    """The larger of the two; NaN if either is."""
+    """The larger of self and other; NaN if either is."""
     return m.maximum(self, other)
 
 
@@ -993,19 +996,19 @@ def maximum(m: Math, self: Elements, other: Elements) -> Elements:
            grad=dict(self=lambda F, g, self, other: larger_share(F, g, -self, -other),
                      other=lambda F, g, self, other: larger_share(F, g, -other, -self)))  # fmt: skip
 def minimum(m: Math, self: Elements, other: Elements) -> Elements:
-    """The smaller of the two; NaN if either is."""
+    """The smaller of self and other; NaN if either is."""
     return m.minimum(self, other)
 
 
 def inside(F: Ops, self: Tensor, min: Any, max: Any) -> Tensor:
-    """True where `clamp` hands its input on, the bounds included."""
+    """True where `clamp` hands on its input, the bounds included."""
     if min is None or max is None:
         return F.le(self, max) if min is None else F.ge(self, min)
     return F.logical_and(F.ge(self, min), F.le(self, max))
 
 
 def below_min(F: Ops, self: Tensor, min: Any, max: Any) -> Tensor:
-    """True where `clamp` gives `min`."""
+    """True where `clamp` gives `min`; never where the bounds cross."""
     below = F.lt(self, min)
     return below if max is None else F.logical_and(below, F.lt(min, max))
 
@@ -1022,7 +1025,7 @@ def above_max(F: Ops, self: Tensor, min: Any, max: Any) -> Tensor:
                      min=lambda F, g, self, min, max: F.where(below_min(F, self, min, max), g, 0),
                      max=lambda F, g, self, min, max: F.where(above_max(F, self, min, max), g, 0)))  # fmt: skip
 def clamp(m: Math, self: Elements, min: Elements | None, max: Elements | None) -> Elements:
-    """Kept between min and max, numbers or tensors, either of which may be None; max wins if they cross."""
+    """self, at least min and at most max: numbers, tensors or None; where they cross, max wins."""
     if min is None and max is None:
         raise UsageError("clamp needs min, max or both")
     raised = self if min is None else m.maximum(self, min)
@@ -1059,7 +1062,7 @@ def _() -> Iterator[Sample]:
            grad=dict(self=lambda F, g, self, min: F.where(F.ge(self, min), g, 0),
                      min=lambda F, g, self, min: F.where(F.lt(self, min), g, 0)))  # fmt: skip
 def clamp_min(m: Math, self: Elements, min: Elements) -> Elements:
-    """Each element, but at least min."""
+    """self, but at least min."""
     return m.maximum(self, min)
 
 
@@ -1071,7 +1074,7 @@ clamp_min.keeps_numbers = True
            grad=dict(self=lambda F, g, self, max: F.where(F.le(self, max), g, 0),
                      max=lambda F, g, self, max: F.where(F.gt(self, max), g, 0)))  # fmt: skip
 def clamp_max(m: Math, self: Elements, max: Elements) -> Elements:
-    """Each element, but at most max."""
+    """self, but at most max."""
     return m.minimum(self, max)
 
 
@@ -1082,7 +1085,7 @@ clamp_max.keeps_numbers = True
     "aten::nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor", inplace=True
 )
 def nan_to_num(F: Ops, self: Tensor, nan: float | None, posinf: float | None, neginf: float | None) -> Tensor:
-    """NaN and infinities replaced, by default by 0 and the largest numbers of the dtype."""
+    """self with NaN and infinities replaced, by default by 0 and the largest numbers of the dtype."""
     if self.dtype.is_integral:
         return F.clone(self)
     largest = largest_of(self.dtype)

@@ -29,7 +29,7 @@ def _check_counts(name: str, n: int, **lists: Any) -> None:
     """ShapeError if a list of numbers is not one a dim; an empty stride is the kernel's."""
     for what, numbers in lists.items():
         if len(numbers) not in (1, n) and not (what == "stride" and not numbers):
-            raise ShapeError(f"{name}: {what} is one number or {n}, one a dim, and {len(numbers)} were given")
+            raise ShapeError(f"{name}: {what} should be one number, or {n}, one for each dim, got {len(numbers)}")
 
 
 def _pool(
@@ -37,18 +37,20 @@ def _pool(
 ) -> PoolGeometry:
     if len(shape) not in (n + 1, n + 2) or 0 in shape[-n - 1 :]:
         raise ShapeError(
-            f"{name}: expects {n + 1} or {n + 2} dims, of which only that of the batch may be empty, got {list(shape)}"
+            f"{name}: expects {n + 1} or {n + 2} dims, of which only the batch may be empty, got {list(shape)}"
         )
 
-    def each(values: Any) -> tuple[int, ...]:
+    def each(values: Sequence[int]) -> tuple[int, ...]:
         return tuple(values) * n if len(values) == 1 else tuple(values)
 
-    _check_counts(name, n, kernel=kernel, stride=stride, padding=padding, dilation=dilation)
+    _check_counts(name, n, kernel_size=kernel, stride=stride, padding=padding, dilation=dilation)
     pool = PoolGeometry(each(kernel), each(stride or kernel), each(padding), each(dilation), ceil)
     if min(*pool.kernel, *pool.stride, *pool.dilation) < 1 or min(pool.padding) < 0:
-        raise UsageError(f"{name}: kernel, stride and dilation should be positive, and padding not negative")
+        raise UsageError(f"{name}: kernel_size, stride and dilation should be positive, and padding not negative")
     if any(2 * p > k for p, k in zip(pool.padding, pool.kernel)):
-        raise UsageError(f"{name}: padding {list(pool.padding)} exceeds half of the kernel {list(pool.kernel)}")
+        raise UsageError(
+            f"{name}: padding {list(pool.padding)} should be at most half of kernel_size {list(pool.kernel)}"
+        )
     return pool
 
 
@@ -60,7 +62,7 @@ def _pooled(self: TensorType, pool: PoolGeometry, dtype: DType | None = None) ->
 
 
 def _onnx_pool(g: OnnxWriter, name: str, self: Value, pool: PoolGeometry, **more: Any) -> Any:
-    """The pooling operators of ONNX want a batch dim."""
+    """The ONNX pooling operator `name` over self, which gets a batch dim of 1 where it has none."""
     single = self.ndim == len(pool.kernel) + 1
     x = g.op("Unsqueeze", self, g.ints([0])) if single else self
     pads, ceil = list(pool.padding * 2), pool.ceil
@@ -75,7 +77,7 @@ def _onnx_pool(g: OnnxWriter, name: str, self: Value, pool: PoolGeometry, **more
 
 
 def _far_padding(pool: PoolGeometry, sizes: Ints) -> list[int]:
-    """Padding behind with which the windows that fit are those of `ceil`: runtimes differ on the last of them."""
+    """Padding behind the image that makes ceil_mode's windows fit: runtimes differ on the last of them."""
     return [
         max(p, (count - 1) * s + reach - n - p)
         for n, p, s, reach, count in zip(sizes, pool.padding, pool.stride, pool.reach, pool.places(sizes))
@@ -110,7 +112,7 @@ def _max_pool(m: Numpy, x: Array, pool: PoolGeometry) -> Any:
 
 
 def _corners(m: Numpy, sizes: Ints, places: Any, pool: PoolGeometry, inside: bool) -> Any:
-    """The index of each window's first entry, which may lie in the padding; or of its first one that does not."""
+    """The index of each window's first entry, in the padding or not; if `inside`, of its first one in the image."""
     total = m.zeros(tuple(places), m.int64)
     for dim, (count, size, s, p, d) in enumerate(zip(places, sizes, pool.stride, pool.padding, pool.dilation)):
         line = m.arange(count) * s - p
@@ -137,7 +139,7 @@ def gather_places(F: Ops, image: Tensor, indices: Tensor, n: int) -> Tensor:
 
 
 def _onnx_max_pool(g: OnnxWriter, self: Value, pool: PoolGeometry) -> Any:
-    """ONNX counts indices through the whole tensor, ATen through one image."""
+    """(maxima, indices) in ONNX, which counts indices through the whole tensor; ATen counts them through one image."""
     values, indices = _onnx_pool(g, "MaxPool", self, pool, dilations=list(pool.dilation), outputs=2)
     n = len(pool.kernel)
     plane = g.op("ReduceProd", g.op("Slice", g.op("Shape", self), g.ints([-n]), g.ints([2**63 - 1])), keepdims=1)
@@ -150,6 +152,7 @@ def _onnx_max_pool(g: OnnxWriter, self: Value, pool: PoolGeometry) -> Any:
 def max_pool2d_with_indices(
     m: Numpy, self: Array, kernel_size: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil_mode: bool
 ) -> Sequence[Array | None]:
+    """(the largest element of each window, its place in the image counted row by row) of [N, C, H, W]."""
     return _max_pool(m, self, _pool("max_pool2d", self.shape, 2, kernel_size, stride, padding, dilation, ceil_mode))
 
 
@@ -203,6 +206,7 @@ def max_pool2d_with_indices_backward(
     m: Numpy, grad_output: Array, self: Array, kernel_size: Ints, stride: Ints, padding: Ints, dilation: Ints,
     ceil_mode: bool, indices: Array,
 ) -> Array:  # fmt: skip
+    """The gradient of the pooled image: each element of grad_output added at the place that indices name."""
     return _add_at(m, grad_output, self.shape, indices, 2)
 
 
@@ -248,6 +252,7 @@ def _() -> Iterator[Sample]:
 def max_pool2d(
     F: Ops, input: Tensor, kernel_size: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil_mode: bool
 ) -> Tensor:
+    """The largest element of each window of [N, C, H, W] or [C, H, W]."""
     return F.max_pool2d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)[0]
 
 
@@ -270,6 +275,7 @@ def _() -> Iterator[Sample]:
 def max_pool3d_with_indices(
     m: Numpy, self: Array, kernel_size: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil_mode: bool
 ) -> Sequence[Array | None]:
+    """(the largest element of each window, its place in the image counted row by row) of [N, C, D, H, W]."""
     return _max_pool(m, self, _pool("max_pool3d", self.shape, 3, kernel_size, stride, padding, dilation, ceil_mode))
 
 
@@ -311,6 +317,7 @@ def max_pool3d_with_indices_backward(
     m: Numpy, grad_output: Array, self: Array, kernel_size: Ints, stride: Ints, padding: Ints, dilation: Ints,
     ceil_mode: bool, indices: Array,
 ) -> Array:  # fmt: skip
+    """The gradient of the pooled image: each element of grad_output added at the place that indices name."""
     return _add_at(m, grad_output, self.shape, indices, 3)
 
 
@@ -343,6 +350,7 @@ def _() -> Iterator[Sample]:
 def max_pool3d(
     F: Ops, input: Tensor, kernel_size: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil_mode: bool
 ) -> Tensor:
+    """The largest element of each window of [N, C, D, H, W] or [C, D, H, W]."""
     return F.max_pool3d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)[0]
 
 
@@ -364,10 +372,10 @@ def _() -> Iterator[Sample]:
 def max_pool1d_with_indices(
     F: Ops, self: Tensor, kernel_size: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil_mode: bool
 ) -> Sequence[Tensor]:
-    """(The largest element of each window, its place)."""
+    """(the largest element of each window, its place along the last dim) of [N, C, L] or [C, L]."""
     if self.ndim not in (2, 3):
         raise ShapeError(f"max_pool1d: expects [N, C, L] or [C, L], got the sizes {list(self.shape)}")
-    _check_counts("max_pool1d", 1, kernel=kernel_size, stride=stride, padding=padding, dilation=dilation)
+    _check_counts("max_pool1d", 1, kernel_size=kernel_size, stride=stride, padding=padding, dilation=dilation)
     step = stride or kernel_size
     both = F.max_pool2d_with_indices(
         F.unsqueeze(self, -2), [1, *kernel_size], [1, *step], [0, *padding], [1, *dilation], ceil_mode
@@ -386,9 +394,10 @@ def _() -> Iterator[Sample]:
 def max_pool1d(
     F: Ops, input: Tensor, kernel_size: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil_mode: bool
 ) -> Tensor:
+    """The largest element of each window of [N, C, L] or [C, L]."""
     if input.ndim not in (2, 3):
         raise ShapeError(f"max_pool1d: expects [N, C, L] or [C, L], got the sizes {list(input.shape)}")
-    _check_counts("max_pool1d", 1, kernel=kernel_size, stride=stride, padding=padding, dilation=dilation)
+    _check_counts("max_pool1d", 1, kernel_size=kernel_size, stride=stride, padding=padding, dilation=dilation)
     step = stride or kernel_size
     flat = F.max_pool2d(
         F.unsqueeze(input, -2), [1, *kernel_size], [1, *step], [0, *padding], [1, *dilation], ceil_mode
@@ -443,7 +452,7 @@ def _onnx_avg_pool(g: OnnxWriter, self: Value, pool: PoolGeometry, include_pad: 
 def _onnx_avg_pool_backward(
     g: OnnxWriter, grad: Value, self: Value, pool: PoolGeometry, include_pad: bool, override: int | None
 ) -> Value:
-    """A transposed convolution, channel by channel, of the gradient by ones."""
+    """The gradient of a mean pooling: a transposed convolution of `grad` by ones, channel by channel."""
     n = len(pool.kernel)
     shape = self.shape
     if not all(isinstance(s, int) for s in shape):
@@ -469,6 +478,7 @@ def avg_pool2d(
     m: Numpy, self: Array, kernel_size: Ints, stride: Ints, padding: Ints, ceil_mode: bool, count_include_pad: bool,
     divisor_override: int | None,
 ) -> Array:  # fmt: skip
+    """The mean of each window of [N, C, H, W] or [C, H, W]."""
     pool = _pool("avg_pool2d", self.shape, 2, kernel_size, stride, padding, [1], ceil_mode)
     return _avg_pool(m, self, pool, count_include_pad, divisor_override)
 
@@ -520,6 +530,7 @@ def avg_pool2d_backward(
     m: Numpy, grad_output: Array, self: Array, kernel_size: Ints, stride: Ints, padding: Ints, ceil_mode: bool,
     count_include_pad: bool, divisor_override: int | None,
 ) -> Array:  # fmt: skip
+    """The gradient of the pooled image: each element of grad_output shared out among its window."""
     pool = _pool("avg_pool2d", self.shape, 2, kernel_size, stride, padding, [1], ceil_mode)
     return _avg_pool_backward(m, grad_output, self.shape, pool, count_include_pad, divisor_override)
 
@@ -554,6 +565,7 @@ def avg_pool3d(
     m: Numpy, self: Array, kernel_size: Ints, stride: Ints, padding: Ints, ceil_mode: bool, count_include_pad: bool,
     divisor_override: int | None,
 ) -> Array:  # fmt: skip
+    """The mean of each window of [N, C, D, H, W] or [C, D, H, W]."""
     pool = _pool("avg_pool3d", self.shape, 3, kernel_size, stride, padding, [1], ceil_mode)
     return _avg_pool(m, self, pool, count_include_pad, divisor_override)
 
@@ -599,6 +611,7 @@ def avg_pool3d_backward(
     m: Numpy, grad_output: Array, self: Array, kernel_size: Ints, stride: Ints, padding: Ints, ceil_mode: bool,
     count_include_pad: bool, divisor_override: int | None,
 ) -> Array:  # fmt: skip
+    """The gradient of the pooled image: each element of grad_output shared out among its window."""
     pool = _pool("avg_pool3d", self.shape, 3, kernel_size, stride, padding, [1], ceil_mode)
     return _avg_pool_backward(m, grad_output, self.shape, pool, count_include_pad, divisor_override)
 
@@ -630,7 +643,8 @@ def _() -> Iterator[Sample]:
 def avg_pool1d(
     F: Ops, self: Tensor, kernel_size: Ints, stride: Ints, padding: Ints, ceil_mode: bool, count_include_pad: bool
 ) -> Tensor:
-    _check_counts("avg_pool1d", 1, kernel=kernel_size, stride=stride, padding=padding)
+    """The mean of each window of [N, C, L] or [C, L]."""
+    _check_counts("avg_pool1d", 1, kernel_size=kernel_size, stride=stride, padding=padding)
     geometry = [1, *kernel_size], [1, *(stride or kernel_size)], [0, *padding]
     return F.squeeze(F.avg_pool2d(F.unsqueeze(self, -2), *geometry, ceil_mode, count_include_pad), -2)
 
@@ -667,14 +681,14 @@ def _averaged(m: Numpy, x: Array, matrices: Any) -> Any:
 
 def _adaptive_sizes(name: str, shape: Ints, n: int, output_size: Ints) -> list[int]:
     if len(shape) not in (n + 1, n + 2) or 0 in shape[len(shape) - n :]:
-        raise ShapeError(f"{name}: expects {n + 1} or {n + 2} dims, none of the last empty, got {list(shape)}")
+        raise ShapeError(f"{name}: expects {n + 1} or {n + 2} dims, the last {n} of them not empty, got {list(shape)}")
     if any(size < 0 for size in output_size):
         raise UsageError(f"{name}: output_size {list(output_size)} must not be negative")
     return [*shape[: len(shape) - n], *output_size]
 
 
 def _onnx_averaged(g: OnnxWriter, self: Value, output_size: Ints) -> Value:
-    """GlobalAveragePool where one number per image is wanted, else a product with a constant matrix per dim."""
+    """The means of an adaptive pooling: a reduction for one window, else a product with a matrix for each dim."""
     n = len(output_size)
     if all(s == 1 for s in output_size):
         return g.reduce("ReduceMean", self, list(range(self.ndim - n, self.ndim)), True)
@@ -696,6 +710,7 @@ def _onnx_averaged(g: OnnxWriter, self: Value, output_size: Ints) -> Value:
 @array("aten::adaptive_avg_pool2d(Tensor self, int[2] output_size) -> Tensor", namespaces=("nn.functional",),
        grad=dict(self=lambda F, g, self: F._adaptive_avg_pool2d_backward(g, self)))  # fmt: skip
 def adaptive_avg_pool2d(m: Numpy, self: Array, output_size: Ints) -> Array:
+    """The means of windows that divide the last 2 dims into output_size parts, which may overlap by an entry."""
     _adaptive_sizes("adaptive_avg_pool2d", self.shape, 2, output_size)
     return _adaptive_avg(m, self, output_size)
 
@@ -752,6 +767,7 @@ def _onnx_adaptive_backward(g: OnnxWriter, grad: Value, self: Value, n: int) -> 
        grad=dict(self=SIZES_ONLY, grad_output=lambda F, g, grad_output_meta:
                  F.adaptive_avg_pool2d(g, grad_output_meta.shape[-2:])))  # fmt: skip
 def _adaptive_avg_pool2d_backward(m: Numpy, grad_output: Array, self: Array) -> Array:
+    """The gradient of the pooled image: each element of grad_output shared out among its window."""
     return _adaptive_avg_backward(m, grad_output, self.shape, 2)
 
 
@@ -773,6 +789,7 @@ def _() -> Iterator[Sample]:
 
 @composite("aten::adaptive_avg_pool1d(Tensor self, int[1] output_size) -> Tensor", namespaces=_FACES)
 def adaptive_avg_pool1d(F: Ops, self: Tensor, output_size: Ints) -> Tensor:
+    """The means of windows that divide the last dim into output_size parts, which may overlap by an entry."""
     return F.squeeze(F.adaptive_avg_pool2d(F.unsqueeze(self, -2), [1, *output_size]), -2)
 
 
@@ -784,6 +801,7 @@ def _() -> Iterator[Sample]:
 @array("aten::adaptive_avg_pool3d(Tensor self, int[3] output_size) -> Tensor", namespaces=("nn.functional",),
        grad=dict(self=lambda F, g, self: F._adaptive_avg_pool3d_backward(g, self)))  # fmt: skip
 def adaptive_avg_pool3d(m: Numpy, self: Array, output_size: Ints) -> Array:
+    """The means of windows that divide the last 3 dims into output_size parts, which may overlap by an entry."""
     _adaptive_sizes("adaptive_avg_pool3d", self.shape, 3, output_size)
     return _adaptive_avg(m, self, output_size)
 
@@ -808,6 +826,7 @@ def _() -> Iterator[Sample]:
        grad=dict(self=SIZES_ONLY, grad_output=lambda F, g, grad_output_meta:
                  F.adaptive_avg_pool3d(g, grad_output_meta.shape[-3:])))  # fmt: skip
 def _adaptive_avg_pool3d_backward(m: Numpy, grad_output: Array, self: Array) -> Array:
+    """The gradient of the pooled image: each element of grad_output shared out among its window."""
     return _adaptive_avg_backward(m, grad_output, self.shape, 3)
 
 
@@ -832,7 +851,9 @@ def _adaptive_max(m: Numpy, x: Array, output_size: Ints) -> Any:
     sizes = x.shape[x.ndim - n :]
     lead = x.shape[: x.ndim - n]
     if 0 in x.shape[1:]:
-        raise ShapeError(f"adaptive max pooling takes inputs of which only the batch may be empty, not {list(x.shape)}")
+        raise ShapeError(
+            f"adaptive max pooling: expects dims of which only the batch may be empty, got {list(x.shape)}"
+        )
     values, places = m.empty((*lead, *output_size), x.dtype), m.empty((*lead, *output_size), m.int64)
     lines = m.arange(math.prod(sizes)).reshape(sizes)
     cells: list[tuple[tuple[int, ...], tuple[Any, ...]]] = [((), ())]
@@ -861,6 +882,7 @@ def _onnx_adaptive_max(g: OnnxWriter, self: Value, output_size: Ints) -> Any:
 @array("aten::adaptive_max_pool2d(Tensor self, int[2] output_size) -> (Tensor, Tensor)", namespaces=(),
        grad=lambda F, g, self, out: (F.adaptive_max_pool2d_backward(g, self, out[1]),))  # fmt: skip
 def adaptive_max_pool2d(m: Numpy, self: Array, output_size: Ints) -> Sequence[Array | None]:
+    """(the maxima of windows that divide the last 2 dims into output_size parts, their places in the image)."""
     _adaptive_sizes("adaptive_max_pool2d", self.shape, 2, output_size)
     return _adaptive_max(m, self, output_size)
 
@@ -886,6 +908,7 @@ def _() -> Iterator[Sample]:
        namespaces=(),
        grad=dict(self=SIZES_ONLY, grad_output=lambda F, g, indices: gather_places(F, g, indices, 2)))  # fmt: skip
 def adaptive_max_pool2d_backward(m: Numpy, grad_output: Array, self: Array, indices: Array) -> Array:
+    """The gradient of the pooled image: each element of grad_output added at the place that indices name."""
     return _add_at(m, grad_output, self.shape, indices, 2)
 
 
@@ -909,6 +932,7 @@ def _() -> Iterator[Sample]:
 @array("aten::adaptive_max_pool3d(Tensor self, int[3] output_size) -> (Tensor, Tensor)", namespaces=(),
        grad=lambda F, g, self, out: (F.adaptive_max_pool3d_backward(g, self, out[1]),))  # fmt: skip
 def adaptive_max_pool3d(m: Numpy, self: Array, output_size: Ints) -> Sequence[Array | None]:
+    """(the maxima of windows that divide the last 3 dims into output_size parts, their places in the image)."""
     _adaptive_sizes("adaptive_max_pool3d", self.shape, 3, output_size)
     return _adaptive_max(m, self, output_size)
 
@@ -933,6 +957,7 @@ def _() -> Iterator[Sample]:
        namespaces=(),
        grad=dict(self=SIZES_ONLY, grad_output=lambda F, g, indices: gather_places(F, g, indices, 3)))  # fmt: skip
 def adaptive_max_pool3d_backward(m: Numpy, grad_output: Array, self: Array, indices: Array) -> Array:
+    """The gradient of the pooled image: each element of grad_output added at the place that indices name."""
     return _add_at(m, grad_output, self.shape, indices, 3)
 
 
@@ -955,6 +980,7 @@ def _() -> Iterator[Sample]:
 
 @composite("aten::adaptive_max_pool1d(Tensor self, int[1] output_size) -> (Tensor, Tensor)", namespaces=("jit",))
 def adaptive_max_pool1d(F: Ops, self: Tensor, output_size: Ints) -> Sequence[Tensor]:
+    """(the maxima of windows that divide the last dim into output_size parts, their places in the image)."""
     values, indices = F.adaptive_max_pool2d(F.unsqueeze(self, -2), [1, *output_size])
     return F.squeeze(values, -2), F.squeeze(indices, -2)
 

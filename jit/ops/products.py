@@ -28,17 +28,17 @@ def _crossed(F: Ops, name: str, self: Tensor, other: Tensor, dim: int) -> Tensor
 
 @composite("aten::linalg_cross(Tensor self, Tensor other, *, int dim=-1) -> Tensor", namespaces=("linalg",))
 def linalg_cross(F: Ops, self: Tensor, other: Tensor, dim: int) -> Tensor:
-    """The cross product of the vectors of size 3 along dim."""
+    """The cross product of the vectors along dim, which has size 3."""
     if self.ndim != other.ndim:
-        raise ShapeError(f"linalg.cross: {self.ndim} dims and {other.ndim} should be as many")
+        raise ShapeError(f"linalg.cross: both tensors should have as many dims, got {self.ndim} and {other.ndim}")
     return _crossed(F, "linalg.cross", self, other, dim)
 
 
 @composite("aten::cross(Tensor self, Tensor other, int? dim=None) -> Tensor")
 def cross(F: Ops, self: Tensor, other: Tensor, dim: int | None) -> Tensor:
-    """The cross product of the vectors along dim, or else along the first dim of size 3."""
+    """The cross product of the vectors along dim; without dim, along the first one of size 3."""
     if self.ndim != other.ndim:
-        raise ShapeError(f"cross: {self.ndim} dims and {other.ndim} should be as many")
+        raise ShapeError(f"cross: both tensors should have as many dims, got {self.ndim} and {other.ndim}")
     if dim is None:
         found = [d for d, size in enumerate(self.shape) if size == 3]
         if not found:
@@ -61,7 +61,7 @@ def _() -> Iterator[Sample]:
 
 @composite("aten::inner(Tensor self, Tensor other) -> Tensor")
 def inner(F: Ops, self: Tensor, other: Tensor) -> Tensor:
-    """The sums of products along the last dims; of a number, its product with the other."""
+    """The sums of products along the last dims; the product of both if one is 0-d."""
     if self.ndim == 0 or other.ndim == 0:
         return self * other
     return F.tensordot(self, other, [-1], [-1])
@@ -101,7 +101,7 @@ def _() -> Iterator[Sample]:
 
 @composite("aten::dist(Tensor self, Tensor other, Scalar p=2) -> Tensor")
 def dist(F: Ops, self: Tensor, other: Tensor, p: Number) -> Tensor:
-    """The p-norm of the difference."""
+    """The p-norm of self - other."""
     return F.linalg_vector_norm(self - other, p)
 
 
@@ -113,7 +113,7 @@ def _() -> Iterator[Sample]:
 
 @composite("aten::pdist(Tensor self, float p=2) -> Tensor", namespaces=("jit", "nn.functional"))
 def pdist(F: Ops, self: Tensor, p: float) -> Tensor:
-    """The p-norms of the differences of every two rows."""
+    """The p-norms of the differences of every two rows of a matrix [n, k], as a vector [n * (n - 1) / 2]."""
     if self.ndim != 2 or p < 0:
         raise ShapeError(f"pdist: expects a matrix and p >= 0, got the sizes {list(self.shape)} and {p}")
     first, second = F.unbind(F.triu_indices(int(self.shape[0]), int(self.shape[0]), 1))
@@ -128,7 +128,7 @@ def _() -> Iterator[Sample]:
 
 @composite("aten::renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor", inplace=True)
 def renorm(F: Ops, self: Tensor, p: Number, dim: int, maxnorm: Number) -> Tensor:
-    """The slices along dim, those whose p-norm is above maxnorm scaled down to it."""
+    """self with the slices along dim whose p-norm is above maxnorm scaled down to it."""
     if not isinstance(p, (int, float)) or p <= 0 or maxnorm < 0:
         raise UsageError(f"renorm: p must be positive and maxnorm not negative, got {p} and {maxnorm}")
     if self.ndim < 2:
@@ -146,13 +146,13 @@ def _() -> Iterator[Sample]:
 
 @composite("aten::resolve_conj(Tensor(a) self) -> Tensor(a)")
 def resolve_conj(F: Ops, self: Tensor) -> Tensor:
-    """self: conjugates are computed at once."""
+    """self itself: conjugates are computed at once."""
     return self
 
 
 @composite("aten::resolve_neg(Tensor(a) self) -> Tensor(a)")
 def resolve_neg(F: Ops, self: Tensor) -> Tensor:
-    """self: negatives are computed at once."""
+    """self itself: negatives are computed at once."""
     return self
 
 

@@ -38,8 +38,10 @@ def _like(self: KnownType, dtype: DType | None, device: str | None, generator: G
 
 
 def _drawn(m: Numpy, kind: str, state: RandomState, shape: Ints, element: Any) -> tuple[Any, int]:
-    """(numbers of that `kind`, blocks spent). Of complex numbers both parts are drawn, normal ones for a variance of 1
-    together."""
+    """(numbers of this `kind`, blocks of the sequence that they take).
+
+    Both parts of complex numbers are drawn; those of normal ones have a variance of 1/2 each.
+    """
     if m.dtype(element).kind == "c":
         part = dtypes.real_of(dtypes.from_numpy(m.dtype(element))).numpy
         pairs, blocks = _drawn(m, kind, state, (*shape, 2), part)
@@ -55,7 +57,7 @@ def _element(dtype: DType | None) -> Any:
 
 def _check_sizes(size: Ints) -> None:
     if any(n < 0 for n in size):
-        raise ShapeError(f"a tensor cannot have the negative size in {list(size)}")
+        raise ShapeError(f"a tensor cannot have a negative size, got {list(size)}")
 
 
 def _onnx_draw(g: OnnxWriter, name: str, size: Ints, **parameters: Any) -> Value:
@@ -71,6 +73,7 @@ def _onnx_draw(g: OnnxWriter, name: str, size: Ints, **parameters: Any) -> Value
 
 @random(f"aten::rand(int[] size, *, {_NEW}", namespaces=("jit",), grad=_NOTHING)
 def rand(m: Numpy, state: RandomState, size: Ints, dtype: DType | None, device: str | None) -> tuple[Array, int]:
+    """Numbers drawn evenly from [0, 1), in these sizes."""
     _check_sizes(size)
     return _drawn(m, "uniform", state, size, _element(dtype))
 
@@ -90,6 +93,7 @@ def _() -> Iterator[Sample]:
 
 @random(f"aten::randn(int[] size, *, {_NEW}", namespaces=("jit",), grad=_NOTHING)
 def randn(m: Numpy, state: RandomState, size: Ints, dtype: DType | None, device: str | None) -> tuple[Array, int]:
+    """Numbers drawn from the standard normal distribution, in these sizes."""
     _check_sizes(size)
     return _drawn(m, "normal", state, size, _element(dtype))
 
@@ -133,7 +137,9 @@ def _check_bounds(m: Numpy, name: str, low: int, high: int, dtype: Any) -> None:
     else:
         least, most = int(m.iinfo(dtype).min), int(m.iinfo(dtype).max)
     if low < least or high - 1 > most:
-        raise UsageError(f"{name}: numbers from {low} to {high - 1} do not fit {kind.name}, [{least}, {most}]")
+        raise UsageError(
+            f"{name}: {kind.name} holds numbers from {least} to {most}, but {low} to {high - 1} are asked for"
+        )
 
 
 def _onnx_integers(g: OnnxWriter, low: int, high: int, size: Ints) -> Value:
@@ -147,6 +153,7 @@ def _onnx_integers(g: OnnxWriter, low: int, high: int, size: Ints) -> Value:
 def randint_low(
     m: Numpy, state: RandomState, low: int, high: int, size: Ints, dtype: DType | None, device: str | None
 ) -> tuple[Array, int]:
+    """Whole numbers drawn evenly from low (or 0) up to, but not including, high, in these sizes."""
     return _integers(m, state, low, high, size, dtype)
 
 
@@ -174,6 +181,7 @@ def _() -> Iterator[Sample]:
 def randint(
     m: Numpy, state: RandomState, high: int, size: Ints, dtype: DType | None, device: str | None
 ) -> tuple[Array, int]:
+    """Whole numbers drawn evenly from 0 up to, but not including, high, in these sizes."""
     return _integers(m, state, 0, high, size, dtype)
 
 
@@ -197,6 +205,7 @@ def _() -> Iterator[Sample]:
 
 @random(f"aten::randperm(int n, *, {_NEW}", namespaces=("jit",), grad=_NOTHING)
 def randperm(m: Numpy, state: RandomState, n: int, dtype: DType | None, device: str | None) -> tuple[Array, int]:
+    """The numbers below n in random order."""
     if n < 0:
         raise UsageError(f"randperm: n must not be negative, got {n}")
     order = m.philox.permutation(state, n).astype((dtype or dtypes.int64).numpy)
@@ -227,6 +236,7 @@ def _() -> Iterator[Sample]:
 
 @random(f"aten::rand_like(Tensor self, *, {_NEW}", namespaces=("jit",), type=_like, grad=_FLAT)
 def rand_like(m: Numpy, state: RandomState, self: Array, dtype: DType | None, device: str | None) -> tuple[Array, int]:
+    """Numbers drawn evenly from [0, 1), in self's sizes and dtype."""
     return _drawn(m, "uniform", state, self.shape, dtype.numpy if dtype else self.dtype)
 
 
@@ -244,6 +254,7 @@ def _() -> Iterator[Sample]:
 
 @random(f"aten::randn_like(Tensor self, *, {_NEW}", namespaces=("jit",), type=_like, grad=_FLAT)
 def randn_like(m: Numpy, state: RandomState, self: Array, dtype: DType | None, device: str | None) -> tuple[Array, int]:
+    """Numbers drawn from the standard normal distribution, in self's sizes and dtype."""
     return _drawn(m, "normal", state, self.shape, dtype.numpy if dtype else self.dtype)
 
 
@@ -262,6 +273,7 @@ def _() -> Iterator[Sample]:
 def randint_like(
     m: Numpy, state: RandomState, self: Array, high: int, dtype: DType | None, device: str | None
 ) -> tuple[Array, int]:
+    """Whole numbers drawn evenly from low (or 0) up to, but not including, high, in self's sizes and dtype."""
     numbers, blocks = _integers(m, state, 0, high, self.shape, None)
     return numbers.astype(dtype.numpy if dtype else self.dtype), blocks
 
@@ -288,7 +300,7 @@ def _() -> Iterator[Sample]:
 def randint_like_from(
     m: Numpy, state: RandomState, self: Array, low: int, high: int, dtype: DType | None, device: str | None
 ) -> tuple[Array, int]:
-    """Whole numbers from low up to, but not including, high, with the sizes of self."""
+    """Whole numbers drawn evenly from low up to, but not including, high, in self's sizes and dtype."""
     numbers, blocks = _integers(m, state, low, high, self.shape, None)
     return numbers.astype(dtype.numpy if dtype else self.dtype), blocks
 
@@ -318,8 +330,8 @@ def _() -> Iterator[Sample]:
 # -- by given probabilities --------------------------------------------------------------------------------------
 
 
-def _coins(m: Numpy, state: RandomState, self: Array, p: Any) -> tuple[Any, int]:
-    """1 with probability `p`, else 0, shaped and typed like `self`."""
+def _coins(m: Numpy, state: RandomState, self: Array, p: Array | Number) -> tuple[Any, int]:
+    """(1 with probability `p`, else 0, in the sizes and dtype of `self`; blocks of the sequence that they take)."""
     element = m.float64 if self.dtype == m.float64 else m.float32
     uniform, blocks = _drawn(m, "uniform", state, self.shape, element)
     return (uniform < p).astype(self.dtype), blocks
@@ -341,8 +353,11 @@ def _no_gradient(F: Ops, g: Tensor) -> Any:
 @random("aten::bernoulli(Tensor self, *, Generator? generator=None) -> Tensor", raises=True, type=_same,
         grad=dict(self=_no_gradient))  # fmt: skip
 def bernoulli(m: Numpy, state: RandomState, self: Array) -> tuple[Array, int]:
+    """Zeros and ones in self's sizes and dtype: 1 with the probability that self holds, or with p."""
     if self.dtype.kind in "biu":
-        raise DTypeError(f"bernoulli: expects floating probabilities, got {self.dtype}")
+        raise DTypeError(
+            f"bernoulli: probabilities should be floating, got {self.dtype}; cast with x.float(), or pass p"
+        )
     wide = self.astype(m.float32) if self.dtype.itemsize == 2 else self
     _check_probabilities(m, "bernoulli", wide)
     return _coins(m, state, self, wide)
@@ -405,10 +420,15 @@ def _() -> Iterator[Sample]:
 @random("aten::multinomial(Tensor self, int num_samples, bool replacement=False, *, Generator? generator=None)"
         " -> Tensor", raises=True, grad=absent("its result is made of integers"))  # fmt: skip
 def multinomial(m: Numpy, state: RandomState, self: Array, num_samples: int, replacement: bool) -> tuple[Array, int]:
-    """Draws by weight. With replacement: the place of a uniform number among the cumulated weights. Without: the
-    largest of each weight divided by an exponential number, which are in the order of a draw without replacement."""
+    """The indices of num_samples entries of each row, drawn with probabilities proportional to the entries.
+
+    With replacement: the place of a uniform number among the cumulated weights. Without: the largest of the weights,
+    each divided by an exponential number; their order is that of draws without replacement.
+    """
     if self.ndim not in (1, 2) or not dtypes.from_numpy(self.dtype).is_floating_point:
-        raise UsageError(f"multinomial takes floating weights of 1 or 2 dims, not {self.dtype} of {list(self.shape)}")
+        raise UsageError(
+            f"multinomial: expects floating weights of 1 or 2 dims, got {self.dtype} of {list(self.shape)}"
+        )
     weights = self.astype(m.float64).reshape(-1, self.shape[-1])
     _check_weights(m, weights, num_samples, replacement)
     rows = weights.shape[0]
@@ -423,12 +443,19 @@ def multinomial(m: Numpy, state: RandomState, self: Array, num_samples: int, rep
 
 
 def _check_weights(m: Numpy, weights: Array, num_samples: int, replacement: bool) -> None:
-    if num_samples <= 0 or (not replacement and num_samples > weights.shape[1]):
-        raise UsageError(f"multinomial: cannot draw {num_samples} of {weights.shape[1]} categories without replacement")
+    if num_samples <= 0:
+        raise UsageError(f"multinomial: num_samples must be positive, got {num_samples}")
+    if not replacement and num_samples > weights.shape[1]:
+        raise UsageError(
+            f"multinomial: cannot draw {num_samples} of {weights.shape[1]} categories without replacement; "
+            "draw fewer, or pass replacement=True"
+        )
     if not bool((weights >= 0).all() & m.isfinite(weights).all() & (weights.sum(axis=1) > 0).all()):
         raise UsageError("multinomial: weights must be finite, not negative, and not all zero")
     if not replacement and bool(((weights > 0).sum(axis=1) < num_samples).any()):
-        raise UsageError(f"multinomial: fewer than {num_samples} categories have a positive weight")
+        raise UsageError(
+            f"multinomial: fewer than {num_samples} categories have a positive weight; pass replacement=True"
+        )
 
 
 @multinomial.type
@@ -459,10 +486,11 @@ def _() -> Iterator[Sample]:
 @random("aten::uniform(Tensor self, float from_=0, float to=1, *, Generator? generator=None) -> Tensor", type=_same,
         inplace=True, namespaces=(), grad=dict(self=_no_gradient))  # fmt: skip
 def uniform(m: Numpy, state: RandomState, self: Array, from_: float, to: float) -> tuple[Array, int]:
+    """Numbers drawn evenly from [from_, to), in self's sizes and dtype: what `uniform_` writes."""
     if from_ > to:
-        raise UsageError(f"uniform_: expects from <= to, got {from_} and {to}")
+        raise UsageError(f"uniform_: from must not exceed to, got {from_} and {to}")
     if self.dtype.kind not in "biu" and to - from_ > float(ml_dtypes.finfo(self.dtype).max):  # type: ignore[no-untyped-call]
-        raise UsageError(f"uniform_: from {from_} to {to} is further than {self.dtype} reaches")
+        raise UsageError(f"uniform_: the range from {from_} to {to} is wider than {self.dtype} can hold")
     numbers, blocks = _drawn(m, "uniform", state, self.shape, self.dtype)
     return (numbers * (to - from_) + _in_both_parts(self, from_)).astype(self.dtype), blocks
 
@@ -485,6 +513,7 @@ def _() -> Iterator[Sample]:
 @random("aten::exponential(Tensor self, float lambd=1, *, Generator? generator=None) -> Tensor", type=_same,
         inplace=True, namespaces=(), grad=dict(self=_no_gradient))  # fmt: skip
 def exponential(m: Numpy, state: RandomState, self: Array, lambd: float) -> tuple[Array, int]:
+    """Numbers drawn from the exponential distribution of rate lambd, in self's sizes and dtype."""
     if lambd <= 0:
         raise UsageError(f"exponential_: lambd must be positive, got {lambd}")
     numbers, blocks = _drawn(m, "exponential", state, self.shape, self.dtype)
@@ -505,7 +534,7 @@ def _() -> Iterator[Sample]:
 @random("aten::cauchy(Tensor self, float median=0, float sigma=1, *, Generator? generator=None) -> Tensor", type=_same,
         inplace=True, namespaces=(), grad=dict(self=_no_gradient))  # fmt: skip
 def cauchy(m: Numpy, state: RandomState, self: Array, median: float, sigma: float) -> tuple[Array, int]:
-    """Numbers drawn as `cauchy_` draws them."""
+    """Numbers drawn from the Cauchy distribution, in self's sizes and dtype."""
     if sigma <= 0:
         raise UsageError(f"cauchy_: sigma must be positive, got {sigma}")
     numbers, blocks = _drawn(m, "uniform", state, self.shape, _wide_float(m, "cauchy_", self))
@@ -514,7 +543,7 @@ def cauchy(m: Numpy, state: RandomState, self: Array, median: float, sigma: floa
 
 def _wide_float(m: Numpy, name: str, self: Array) -> Any:
     if not dtypes.from_numpy(self.dtype).is_floating_point:
-        raise DTypeError(f"{name} writes floating numbers, which do not go into {self.dtype}")
+        raise DTypeError(f"{name} writes floating numbers, which {self.dtype} cannot hold; cast with x.float() first")
     return m.float64 if self.dtype == m.float64 else m.float32
 
 
@@ -528,7 +557,7 @@ def _(g: OnnxWriter, self: Value, median: float, sigma: float, generator: Genera
 @random("aten::log_normal(Tensor self, float mean=1, float std=2, *, Generator? generator=None) -> Tensor", type=_same,
         inplace=True, namespaces=(), grad=dict(self=_no_gradient))  # fmt: skip
 def log_normal(m: Numpy, state: RandomState, self: Array, mean: float, std: float) -> tuple[Array, int]:
-    """Numbers drawn as `log_normal_` draws them: exp of normal numbers."""
+    """Numbers drawn as exp of normal numbers of this mean and std, in self's sizes and dtype."""
     if std <= 0:
         raise UsageError(f"log_normal_: std must be positive, got {std}")
     numbers, blocks = _drawn(m, "normal", state, self.shape, _wide_float(m, "log_normal_", self))
@@ -543,9 +572,9 @@ def _(g: OnnxWriter, self: Value, mean: float, std: float, generator: Generator 
 @random("aten::geometric(Tensor self, float p, *, Generator? generator=None) -> Tensor", type=_same,
         inplace=True, namespaces=(), grad=dict(self=_no_gradient))  # fmt: skip
 def geometric(m: Numpy, state: RandomState, self: Array, p: float) -> tuple[Array, int]:
-    """Numbers drawn as `geometric_` draws them: the trials of success p that it takes to succeed."""
+    """Numbers of trials, each of success with probability p, up to the first success, in self's sizes and dtype."""
     if not 0 < p < 1:
-        raise UsageError(f"geometric_: p lies between 0 and 1, got {p}")
+        raise UsageError(f"geometric_: p must lie between 0 and 1, got {p}")
     numbers, blocks = _drawn(m, "exponential", state, self.shape, m.float64)
     return m.maximum(m.ceil(numbers / -math.log1p(-p)), 1).astype(self.dtype), blocks
 
@@ -573,7 +602,7 @@ def _() -> Iterator[Sample]:
 @random("aten::random.from(Tensor self, int from_, int? to, *, Generator? generator=None) -> Tensor", type=_same,
         inplace=True, namespaces=(), grad=dict(self=_no_gradient))  # fmt: skip
 def random_from(m: Numpy, state: RandomState, self: Array, from_: int, to: int | None) -> tuple[Array, int]:
-    """Numbers drawn as `random_` draws them: whole numbers from from_ up to, but not including, to."""
+    """Whole numbers drawn evenly from from_ up to, but not including, to, in self's sizes and dtype."""
     end = _end_of(m, self.dtype) if to is None else to
     if to is not None and from_ < to:
         _check_bounds(m, "random_", from_, to, self.dtype)
@@ -608,7 +637,7 @@ def random_to(F: Ops, self: Tensor, to: int, generator: Generator | None) -> Ten
 
 @composite("aten::random(Tensor self, *, Generator? generator=None) -> Tensor", inplace=True, namespaces=())
 def random_any(F: Ops, self: Tensor, generator: Generator | None) -> Tensor:
-    """Whole numbers from 0 to the largest that the dtype holds together with all below."""
+    """Whole numbers from 0 to the largest up to which the dtype holds every whole number."""
     return F.random(self, 0, None, generator=generator)
 
 
@@ -634,15 +663,16 @@ def _check_std(std: float) -> None:
 
 
 def _check_stds(std: Tensor) -> None:
-    """Check as `_check_std` does, for the elements of a tensor where they are known; a recording does not look."""
+    """Refuse negative elements in a tensor of standard deviations; while recording they are not looked at."""
     array = getattr(std, "_array", None)
     if array is not None and (array < 0).any():
-        raise UsageError("normal: the standard deviations must not be negative, and an element is")
+        raise UsageError("normal: the standard deviations must not be negative, but one of them is")
 
 
 @composite("aten::normal.Tensor_Tensor(Tensor mean, Tensor std, *, Generator? generator=None) -> Tensor",
            namespaces=("jit",))  # fmt: skip
 def normal_tensors(F: Ops, mean: Tensor, std: Tensor, generator: Generator | None) -> Tensor:
+    """Numbers drawn from normal distributions of these means and standard deviations, which broadcast."""
     _check_stds(std)
     with F.no_grad():
         return F.randn_like(mean + std, generator=generator) * std + mean
@@ -695,7 +725,7 @@ def _() -> Iterator[Sample]:
 @random("aten::normal.functional(Tensor self, float mean=0, float std=1, *, Generator? generator=None) -> Tensor",
         type=_same, inplace=True, namespaces=(), grad=dict(self=_no_gradient))  # fmt: skip
 def normal(m: Numpy, state: RandomState, self: Array, mean: float, std: float) -> tuple[Array, int]:
-    """Numbers drawn as `normal_` draws them."""
+    """Numbers drawn from the normal distribution of this mean and std, in self's sizes and dtype."""
     _check_std(std)
     numbers, blocks = _drawn(m, "normal", state, self.shape, self.dtype)
     return (numbers * std + _in_both_parts(self, mean)).astype(self.dtype), blocks
@@ -725,6 +755,7 @@ def _noise(F: Ops, like: Tensor, p: float) -> Tensor:
 
 @composite("aten::dropout(Tensor input, float p, bool train) -> Tensor", namespaces=("jit",), inplace=True)
 def dropout(F: Ops, input: Tensor, p: float, train: bool) -> Tensor:
+    """input with elements zeroed with probability p and the others divided by 1 - p; input itself unless `train`."""
     if not train or p == 0:
         return input
     return input * _noise(F, input, p)
@@ -746,6 +777,7 @@ def _() -> Iterator[Sample]:
 
 @composite("aten::native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)", namespaces=("jit",))
 def native_dropout(F: Ops, input: Tensor, p: float, train: bool | None) -> Sequence[Tensor]:
+    """(the result of `dropout`, a mask that is true where elements are kept)."""
     if train is False:
         return F.clone(input), F.ones_like(input, dtype=dtypes.bool_)
     noise = _noise(F, input, p)
@@ -760,7 +792,7 @@ def _() -> Iterator[Sample]:
 
 @composite("aten::feature_dropout(Tensor input, float p, bool train) -> Tensor", namespaces=("jit",), inplace=True)
 def feature_dropout(F: Ops, input: Tensor, p: float, train: bool) -> Tensor:
-    """Whole channels at a time."""
+    """`dropout` of whole channels, the entries of dim 1."""
     if not train or p == 0:
         return input
     if input.ndim < 2:
@@ -777,7 +809,7 @@ def _() -> Iterator[Sample]:
 
 @composite("aten::alpha_dropout(Tensor input, float p, bool train) -> Tensor", namespaces=("jit",), inplace=True)
 def alpha_dropout(F: Ops, input: Tensor, p: float, train: bool) -> Tensor:
-    """Dropped elements become selu's lower bound, and a line keeps the mean at 0 and the variance at 1."""
+    """`dropout` that sets elements to selu's lower bound, then scales and shifts to mean 0 and variance 1."""
     if not train or p == 0:
         return input
     if not 0 <= p <= 1:
@@ -800,6 +832,7 @@ def _() -> Iterator[Sample]:
 @composite("aten::rrelu(Tensor self, Scalar lower=0.125, Scalar upper=0.3333333333333333, bool training=False, "
            "Generator? generator=None) -> Tensor", namespaces=("jit", "nn.functional"), inplace=True)  # fmt: skip
 def rrelu(F: Ops, self: Tensor, lower: Number, upper: Number, training: bool, generator: Generator | None) -> Tensor:
+    """self, times a slope below 0 that is drawn evenly from [lower, upper); their mean unless `training`."""
     if lower > upper:
         raise UsageError(f"rrelu: lower {lower} must not exceed upper {upper}")
     if not training:

@@ -41,7 +41,13 @@ def _check_cell(name: str, input: Tensor, hidden: Tensor, w_ih: Tensor, w_hh: Te
     if input.shape[-1] != w_ih.shape[-1]:
         raise ShapeError(f"{name}: an input of sizes {list(input.shape)} does not fit w_ih of {list(w_ih.shape)}")
     if tuple(w_hh.shape) != (gates * size, size) or w_ih.shape[0] != gates * size:
-        raise ShapeError(f"{name}: a state of sizes {list(hidden.shape)} does not fit w_hh of {list(w_hh.shape)}")
+        wanted, given = (
+            f"[{gates * size}, ...] and [{gates * size}, {size}]",
+            f"{list(w_ih.shape)} and {list(w_hh.shape)}",
+        )
+        raise ShapeError(
+            f"{name}: with a state of size {size}, w_ih and w_hh should have the sizes {wanted}, got {given}"
+        )
 
 
 def _lstm_step(
@@ -72,6 +78,7 @@ def _rnn_step(
 def lstm_cell(
     F: Ops, input: Tensor, hx: Sequence[Tensor], w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None, b_hh: Tensor | None
 ) -> Sequence[Tensor]:
+    """(h, c) after one step of an LSTM: input [N, size], h and c [N, hidden], weights [4 * hidden, ...]."""
     if len(hx) != 2:
         raise UsageError(f"lstm_cell: hx should be (h, c), got {len(hx)} tensors")
     _check_cell("lstm_cell", input, hx[0], w_ih, w_hh, 4)
@@ -90,6 +97,7 @@ def _() -> Iterator[Sample]:
 def gru_cell(
     F: Ops, input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None, b_hh: Tensor | None
 ) -> Tensor:
+    """h after one step of a GRU: input [N, size], hx [N, hidden], weights [3 * hidden, ...]."""
     _check_cell("gru_cell", input, hx, w_ih, w_hh, 3)
     return _gru_step(F, F.linear(input, w_ih, b_ih), hx, w_hh, b_hh)
 
@@ -104,6 +112,7 @@ def _() -> Iterator[Sample]:
 def rnn_tanh_cell(
     F: Ops, input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None, b_hh: Tensor | None
 ) -> Tensor:
+    """tanh(input @ w_ih.T + b_ih + hx @ w_hh.T + b_hh): one step of a plain recurrent network."""
     _check_cell("rnn_tanh_cell", input, hx, w_ih, w_hh, 1)
     return _rnn_step(F, "tanh", F.linear(input, w_ih, b_ih), hx, w_hh, b_hh)
 
@@ -118,6 +127,7 @@ def _() -> Iterator[Sample]:
 def rnn_relu_cell(
     F: Ops, input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None, b_hh: Tensor | None
 ) -> Tensor:
+    """relu(input @ w_ih.T + b_ih + hx @ w_hh.T + b_hh): one step of a plain recurrent network."""
     _check_cell("rnn_relu_cell", input, hx, w_ih, w_hh, 1)
     return _rnn_step(F, "relu", F.linear(input, w_ih, b_ih), hx, w_hh, b_hh)
 
@@ -155,7 +165,7 @@ class _RecurrentNetwork:
         width = 2 + 2 * self.has_biases + self.projected
         wanted = self.layers * self.directions * width
         if len(self.params) != wanted:
-            raise UsageError(f"expects {wanted} weights for {self.layers} layers, got {len(self.params)}")
+            raise UsageError(f"{self.layers} recurrent layers take {wanted} tensors in params, got {len(self.params)}")
         found = list(self.params[at * width : (at + 1) * width])
         projection = found.pop() if self.projected else None
         return [*found, *[None] * (4 - len(found)), projection]
@@ -244,7 +254,7 @@ def lstm(
     F: Ops, input: Tensor, hx: Sequence[Tensor], params: Sequence[Tensor], has_biases: bool, num_layers: int,
     dropout: float, train: bool, bidirectional: bool, batch_first: bool,
 ) -> Sequence[Tensor]:  # fmt: skip
-    """(outputs, last h, last c)."""
+    """(outputs of the last layer, last h, last c) of an LSTM over input [time, batch, size]."""
     states = _states(F, hx)
     options = has_biases, num_layers, dropout, train, bidirectional
     network = _RecurrentNetwork(_lstm_step, params, *options, projected=_is_projected(hx))
@@ -257,7 +267,7 @@ def lstm_packed(
     F: Ops, data: Tensor, batch_sizes: Tensor, hx: Sequence[Tensor], params: Sequence[Tensor], has_biases: bool,
     num_layers: int, dropout: float, train: bool, bidirectional: bool,
 ) -> Sequence[Tensor]:  # fmt: skip
-    """(packed outputs, last h, last c) of packed sequences."""
+    """(packed outputs of the last layer, last h, last c) of an LSTM over packed sequences."""
     states = _states(F, hx)
     options = has_biases, num_layers, dropout, train, bidirectional
     network = _RecurrentNetwork(_lstm_step, params, *options, projected=_is_projected(hx))
@@ -273,7 +283,8 @@ def _relu_step(F: Ops, *rest: Any) -> Any:
 
 
 _SINGLE = {"gru": _gru_step, "rnn_tanh": _tanh_step, "rnn_relu": _relu_step}
-"""Networks with one state, by name."""
+"""The steps of networks with one state, by name."""
+_SAID = {"gru": "a GRU", "rnn_tanh": "a recurrent network with tanh", "rnn_relu": "a recurrent network with relu"}
 
 
 def _declare_single(name: str, step: Callable[..., Any]) -> tuple[Op, Op]:
@@ -283,7 +294,6 @@ def _declare_single(name: str, step: Callable[..., Any]) -> tuple[Op, Op]:
         F: Ops, input: Tensor, hx: Tensor, params: Sequence[Tensor], has_biases: bool, num_layers: int, dropout: float,
         train: bool, bidirectional: bool, batch_first: bool,
     ) -> Sequence[Tensor]:  # fmt: skip
-        """(outputs, last h)."""
         network = _RecurrentNetwork(step, params, has_biases, num_layers, dropout, train, bidirectional)
         out, finals = network.run(F, _time_first(F, input, batch_first), F.unbind(hx, 0))
         return _time_first(F, out, batch_first), F.stack(finals, 0)
@@ -292,11 +302,12 @@ def _declare_single(name: str, step: Callable[..., Any]) -> tuple[Op, Op]:
         F: Ops, data: Tensor, batch_sizes: Tensor, hx: Tensor, params: Sequence[Tensor], has_biases: bool,
         num_layers: int, dropout: float, train: bool, bidirectional: bool,
     ) -> Sequence[Tensor]:  # fmt: skip
-        """(packed outputs, last h) of packed sequences."""
         network = _RecurrentNetwork(step, params, has_biases, num_layers, dropout, train, bidirectional)
         out, finals = _packed_run(F, network, data, batch_sizes, hx.shape[1], F.unbind(hx, 0))
         return out, F.stack(finals, 0)
 
+    padded.__doc__ = f"(outputs of the last layer, last h) of {_SAID[name]} over input [time, batch, size]."
+    packed.__doc__ = f"(packed outputs of the last layer, last h) of {_SAID[name]} over packed sequences."
     schema = f"aten::{name}.input(Tensor input, Tensor hx, {_OPTIONS}, bool batch_first) -> (Tensor, Tensor)"
     schema_packed = f"aten::{name}.data(Tensor data, Tensor batch_sizes, Tensor hx, {_OPTIONS}) -> (Tensor, Tensor)"
     whole = composite(schema, namespaces=("jit",))(padded)

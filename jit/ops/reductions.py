@@ -53,12 +53,12 @@ def reduced(self: TensorType, dim: int | Ints | None, keepdim: bool, dtype: DTyp
 
 
 def unreduce(F: Ops, g: Tensor, meta: Meta, dim: Ints | None, keepdim: bool) -> Tensor:
-    """The gradient of a reduction brought back to the input's shape: dims put back with size 1, then broadcast."""
+    """The gradient of a sum, in the input's sizes: reduced dims are put back with size 1, then expanded."""
     return F.expand(with_reduced_dims(F, g, meta, dim, keepdim), meta.shape)
 
 
 def with_reduced_dims(F: Ops, x: Tensor, meta: Shaped, dim: int | Ints | None, keepdim: bool) -> Tensor:
-    """A reduction's result with the reduced dims put back with size 1, so that it broadcasts against the input."""
+    """The result of a reduction with the reduced dims put back with size 1, so that it broadcasts to the input."""
     if not keepdim and meta.ndim:
         for d in sorted(wrap_dims(dim, meta.ndim)):
             x = F.unsqueeze(x, d)
@@ -66,7 +66,7 @@ def with_reduced_dims(F: Ops, x: Tensor, meta: Shaped, dim: int | Ints | None, k
 
 
 def count(shape: Ints, dim: Ints | None) -> Any:
-    """The number of elements that each result is made of; sizes may be traced."""
+    """The number of elements that each result is made of; sizes may be traced numbers."""
     product: Any = 1
     for d in wrap_dims(dim, len(shape)):
         product = product * shape[d] if len(shape) else product
@@ -74,7 +74,7 @@ def count(shape: Ints, dim: Ints | None) -> Any:
 
 
 def onnx_reduce(g: OnnxWriter, name: str, x: Value, dim: int | Ints | None, keepdim: bool) -> Value:
-    """One of ONNX's `Reduce...` operators; a 0-d tensor has no dims to name, and bools count as 0 and 1."""
+    """ONNX's `Reduce...` operator `name`; a 0-d tensor has no dims to name, and bools count as 0 and 1."""
     if x.dtype is dtypes.bool_:
         return g.cast(onnx_reduce(g, name, g.cast(x, dtypes.int32), dim, keepdim), dtypes.bool_)
     return g.reduce(name, x, dim if x.ndim else None, keepdim)
@@ -153,7 +153,7 @@ def _sum_samples() -> Iterator[Sample]:
        kernel=Kernel("reduction"), samples=_sum_samples,
        grad=dict(self=lambda F, g, self_meta, dim, keepdim: unreduce(F, g, self_meta, dim, keepdim)))  # fmt: skip
 def sum(m: Numpy, self: Array, dim: Ints | None, keepdim: bool, dtype: DType | None) -> Array:
-    """The sum over dim (None: all); integers give int64."""
+    """The sum over dim (None: of all elements); integers give int64."""
     result = dtype or wide_sum_dtype(dtype_of(self))
     total = m.sum(self, axis=dims_of(self, dim), keepdims=keepdim, dtype=accumulation(result))
     return total.astype(result.numpy)
@@ -186,7 +186,7 @@ def summed_dims(shape: Ints, size: Ints) -> tuple[int, tuple[int, ...]]:
 @array("aten::sum_to_size(Tensor self, SymInt[] size) -> Tensor", namespaces=("Tensor",),
        grad=dict(self=lambda F, g, self_meta: F.expand(g, self_meta.shape)))  # fmt: skip
 def sum_to_size(m: Numpy, self: Array, size: Ints) -> Array:
-    """Summed over the dims that broadcasting `size` to self's sizes would expand."""
+    """The sum over the dims that broadcasting `size` to self's sizes would expand: the adjoint of expand."""
     lead, dims = summed_dims(self.shape, size)
     total = m.sum(self, axis=(*range(lead), *dims), keepdims=True, dtype=self.dtype)
     return total.reshape(tuple(size))
@@ -225,7 +225,7 @@ def _() -> Iterator[Sample]:
        grad=dict(self=lambda F, g, self_meta, dim, keepdim:
                  unreduce(F, g / count(self_meta.shape, dim), self_meta, dim, keepdim)))  # fmt: skip
 def mean(m: Numpy, self: Array, dim: Ints | None, keepdim: bool, dtype: DType | None) -> Array:
-    """The mean over dim (None: all)."""
+    """The mean over dim (None: of all elements)."""
     result = require_fraction("mean", dtype or dtype_of(self))
     total = m.sum(self, axis=dims_of(self, dim), keepdims=keepdim, dtype=accumulation(result))
     return (total / count(self.shape, dim)).astype(result.numpy)
@@ -258,7 +258,7 @@ def _() -> Iterator[Sample]:
 
 
 def products_of_others(F: Ops, x: Tensor, dim: int) -> Tensor:
-    """Products of all the others at each place along `dim`, without dividing, so that zeros are no special case.
+    """The product of all other elements along `dim`, for each element; without dividing, so that zeros may occur.
 
     Note [Products of all the others]
         Up the tree, neighbours are multiplied; down the tree, each half is multiplied by its neighbour's product:
@@ -294,7 +294,7 @@ def _prod_type(self: KnownType, dtype: DType | None) -> TensorType:
        grad=dict(self=lambda F, g, self:
                       g * F.reshape(products_of_others(F, F.reshape(self, (-1,)), 0), self.shape)))  # fmt: skip
 def prod(m: Numpy, self: Array, dtype: DType | None) -> Array:
-    """The product of all elements; integers give int64."""
+    """The product over dim, by default of all elements; integers give int64."""
     result = dtype or wide_sum_dtype(dtype_of(self))
     return m.prod(self, dtype=accumulation(result)).astype(result.numpy)
 
@@ -399,7 +399,7 @@ def _amax_type(name: str) -> Any:
        grad=dict(self=lambda F, g, self, out, dim, keepdim:
                       shared_among_ties(F, g, self, out, dim, keepdim)))  # fmt: skip
 def amax(m: Numpy, self: Array, dim: Ints, keepdim: bool) -> Array:
-    """The maximum over dim (empty: all); ties share the gradient."""
+    """The maximum over dim (empty: of all elements); the gradient is shared among equal ones."""
     require_order("amax", self.dtype)
     require_elements("amax", self.shape, dim)
     return m.max(self, axis=dims_of(self, dim), keepdims=keepdim)
@@ -411,7 +411,7 @@ def amax(m: Numpy, self: Array, dim: Ints, keepdim: bool) -> Array:
        grad=dict(self=lambda F, g, self, out, dim, keepdim:
                       shared_among_ties(F, g, self, out, dim, keepdim)))  # fmt: skip
 def amin(m: Numpy, self: Array, dim: Ints, keepdim: bool) -> Array:
-    """The minimum over dim (empty: all); ties share the gradient."""
+    """The minimum over dim (empty: of all elements); the gradient is shared among equal ones."""
     require_order("amin", self.dtype)
     require_elements("amin", self.shape, dim)
     return m.min(self, axis=dims_of(self, dim), keepdims=keepdim)
@@ -439,7 +439,7 @@ def _all_samples() -> Iterator[Sample]:
        onnx=lambda g, self: onnx_reduce(g, "ReduceMax", self, None, False),
        grad=dict(self=lambda F, g, self, out: _shared_among_all_ties(F, g, self, out)))  # fmt: skip
 def max(m: Numpy, self: Array) -> Array:
-    """The maximum of all elements."""
+    """The maximum of all elements; with dim, (the maxima along it, their indices); with another tensor, of the two."""
     require_order("max", self.dtype)
     require_elements("max", self.shape, None)
     return m.max(self)
@@ -449,7 +449,7 @@ def max(m: Numpy, self: Array) -> Array:
        onnx=lambda g, self: onnx_reduce(g, "ReduceMin", self, None, False),
        grad=dict(self=lambda F, g, self, out: _shared_among_all_ties(F, g, self, out)))  # fmt: skip
 def min(m: Numpy, self: Array) -> Array:
-    """The minimum of all elements."""
+    """The minimum of all elements; with dim, (the minima along it, their indices); with another tensor, of the two."""
     require_order("min", self.dtype)
     require_elements("min", self.shape, None)
     return m.min(self)
@@ -545,7 +545,7 @@ def min_other(F: Ops, self: Tensor, other: Tensor) -> Tensor:
        grad=dict(self=lambda F, g, out, self_meta, dim, keepdim:
                       selected_gradient(F, g, self_meta, dim, keepdim, out[1])))  # fmt: skip
 def max_dim(m: Numpy, self: Array, dim: int, keepdim: bool) -> Sequence[Array | None]:
-    """(The maximum along dim, its index); the first of ties."""
+    """(the maximum along dim, its index, the first of ties)."""
     require_order("max", self.dtype)
     require_elements("max", self.shape, dim)
     dim = wrap_dim(dim, self.ndim)
@@ -558,7 +558,7 @@ def max_dim(m: Numpy, self: Array, dim: int, keepdim: bool) -> Sequence[Array | 
        grad=dict(self=lambda F, g, out, self_meta, dim, keepdim:
                       selected_gradient(F, g, self_meta, dim, keepdim, out[1])))  # fmt: skip
 def min_dim(m: Numpy, self: Array, dim: int, keepdim: bool) -> Sequence[Array | None]:
-    """(The minimum along dim, its index); the first of ties."""
+    """(the minimum along dim, its index, the first of ties)."""
     require_order("min", self.dtype)
     require_elements("min", self.shape, dim)
     dim = wrap_dim(dim, self.ndim)
@@ -577,7 +577,7 @@ def _(t: Terms, self: Term) -> Sequence[Term | None]:
 
 @composite("aten::aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)")
 def aminmax(F: Ops, self: Tensor, dim: int | None, keepdim: bool) -> Sequence[Tensor]:
-    """(amin, amax)."""
+    """(the minimum, the maximum) along dim, or of all elements."""
     dims = () if dim is None else (dim,)
     return F.amin(self, dims, keepdim), F.amax(self, dims, keepdim)
 
@@ -589,9 +589,12 @@ def _() -> Iterator[Sample]:
     yield sample(make(), dim=0, note="0-d")
 
 
-def _arg_type(self: KnownType, dim: int | None, keepdim: bool) -> TensorType:
-    require_elements("argmax", self.sizes, dim)
-    return reduced(self, dim, keepdim, dtypes.int64)
+def _arg_type(name: str) -> Any:
+    def rule(self: KnownType, dim: int | None, keepdim: bool) -> TensorType:
+        require_elements(name, self.sizes, dim)
+        return reduced(self, dim, keepdim, dtypes.int64)
+
+    return rule
 
 
 def _arg_samples() -> Iterator[Sample]:
@@ -601,22 +604,22 @@ def _arg_samples() -> Iterator[Sample]:
         yield sample(*picked_sample.args, note=picked_sample.note, grad=False, onnx=picked_sample.onnx)
 
 
-@array("aten::argmax(Tensor self, int? dim=None, bool keepdim=False) -> Tensor", type=_arg_type, samples=_arg_samples,
-       kernel=Kernel("reduction"),
+@array("aten::argmax(Tensor self, int? dim=None, bool keepdim=False) -> Tensor", type=_arg_type("argmax"),
+       kernel=Kernel("reduction"), samples=_arg_samples,
        grad=INDICES, onnx=lambda g, self, dim, keepdim: onnx_arg(g, "ArgMax", self, dim, keepdim))  # fmt: skip
 def argmax(m: Numpy, self: Array, dim: int | None, keepdim: bool) -> Array:
-    """The index of the maximum along dim, or in the flattened tensor."""
+    """The index of the maximum along dim, the first of ties; without dim, that in the flattened tensor."""
     require_order("argmax", self.dtype)
     require_elements("argmax", self.shape, dim)
     axis = None if dim is None else wrap_dim(dim, self.ndim)
     return m.argmax(self, axis=axis if self.ndim else None, keepdims=keepdim)
 
 
-@array("aten::argmin(Tensor self, int? dim=None, bool keepdim=False) -> Tensor", type=_arg_type, samples=_arg_samples,
-       kernel=Kernel("reduction"),
+@array("aten::argmin(Tensor self, int? dim=None, bool keepdim=False) -> Tensor", type=_arg_type("argmin"),
+       kernel=Kernel("reduction"), samples=_arg_samples,
        grad=INDICES, onnx=lambda g, self, dim, keepdim: onnx_arg(g, "ArgMin", self, dim, keepdim))  # fmt: skip
 def argmin(m: Numpy, self: Array, dim: int | None, keepdim: bool) -> Array:
-    """The index of the minimum along dim, or in the flattened tensor."""
+    """The index of the minimum along dim, the first of ties; without dim, that in the flattened tensor."""
     require_order("argmin", self.dtype)
     require_elements("argmin", self.shape, dim)
     axis = None if dim is None else wrap_dim(dim, self.ndim)
@@ -659,14 +662,14 @@ def variance(m: Numpy, self: Array, dim: Ints | None, keepdim: bool, correction:
 
 
 def _spread(t: Terms, x: Term, correction: Number | None) -> Term:
-    """Variance and mean in two passes: first the mean, then the squared deviations from it."""
+    """The variance of x, in two passes: first the mean, then the squared deviations from it."""
     centre = t.over(t.reduce("sum", x), t.count)
     squares = t.apply(lambda m, a, b: m.square(m.abs(a - b)), x, centre, cost=3)
     return t.over(t.reduce("sum", squares), _less(t.count, correction))
 
 
 def onnx_variance(g: OnnxWriter, self: Value, dim: Ints | None, keepdim: bool, correction: Number | None) -> Value:
-    """ReduceMean, squared deviations, and a division by the degrees of freedom."""
+    """The variance in ONNX: squared deviations from ReduceMean, divided by the count less the correction."""
     centred = g.op("Sub", self, onnx_reduce(g, "ReduceMean", self, dim, True))
     squares = onnx_reduce(g, "ReduceSum", g.op("Mul", centred, centred), dim, keepdim)
     less = g.constant(1 if correction is None else correction, like=self)
@@ -697,7 +700,7 @@ def _spread_samples() -> Iterator[Sample]:
 
 @composite("aten::var(Tensor self, bool unbiased) -> Tensor")
 def var_all(F: Ops, self: Tensor, unbiased: bool) -> Tensor:
-    """The variance of all elements, divided by their count less one if unbiased."""
+    """The variance over dim, or of all elements; the divisor is the count less the correction, 1 by default."""
     return F.var(self, None, correction=int(unbiased))
 
 
@@ -709,7 +712,7 @@ def var_over(F: Ops, self: Tensor, dim: Ints | None, unbiased: bool, keepdim: bo
 
 @composite("aten::std(Tensor self, bool unbiased) -> Tensor")
 def std_all(F: Ops, self: Tensor, unbiased: bool) -> Tensor:
-    """The standard deviation of all elements."""
+    """The standard deviation over dim, or of all elements: the square root of `var`."""
     return F.std(self, None, correction=int(unbiased))
 
 
@@ -740,7 +743,7 @@ def _unbiased_dim_samples() -> Iterator[Sample]:
                  with_reduced_dims(F, g * 2 / degrees(self.shape, dim, correction), self, dim, keepdim)
                  * deviation(F, self, dim)))  # fmt: skip
 def var(m: Numpy, self: Array, dim: Ints | None, correction: Number | None, keepdim: bool) -> Array:
-    """The mean square distance from the mean, divided by the count less `correction` (1)."""
+    """The sum of squared distances from the mean over dim, divided by the count less `correction` (None: 1)."""
     require_fraction("var", dtype_of(self))
     return variance(m, self, dim, keepdim, correction)
 
@@ -755,7 +758,7 @@ def _(t: Terms, self: Term, correction: Number | None) -> Term:
        onnx=lambda g, self, dim, correction, keepdim:
             g.op("Sqrt", onnx_variance(g, self, dim, keepdim, correction)))  # fmt: skip
 def std(m: Numpy, self: Array, dim: Ints | None, correction: Number | None, keepdim: bool) -> Array:
-    """The square root of var."""
+    """The square root of `var`."""
     require_fraction("std", dtype_of(self))
     return m.sqrt(variance(m, self, dim, keepdim, correction))
 
@@ -778,13 +781,13 @@ def _(
 
 @composite("aten::var_mean(Tensor self, bool unbiased) -> (Tensor var, Tensor mean)")
 def var_mean_all(F: Ops, self: Tensor, unbiased: bool) -> Sequence[Tensor]:
-    """(var, mean) of all elements."""
+    """(the variance, the mean) over dim, or of all elements."""
     return F.var(self, unbiased), F.mean(self)
 
 
 @composite("aten::std_mean(Tensor self, bool unbiased) -> (Tensor std, Tensor mean)")
 def std_mean_all(F: Ops, self: Tensor, unbiased: bool) -> Sequence[Tensor]:
-    """(std, mean) of all elements."""
+    """(the standard deviation, the mean) over dim, or of all elements."""
     return F.std(self, unbiased), F.mean(self)
 
 
@@ -811,14 +814,14 @@ for _op in (var_mean_over, std_mean_over):
 @composite("aten::var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False)"
            " -> (Tensor var, Tensor mean)", samples=_spread_samples)  # fmt: skip
 def var_mean(F: Ops, self: Tensor, dim: Ints | None, correction: Number | None, keepdim: bool) -> Sequence[Tensor]:
-    """(var, mean)."""
+    """(the variance, the mean) over dim."""
     return F.var(self, dim, correction=correction, keepdim=keepdim), F.mean(self, dim, keepdim)
 
 
 @composite("aten::std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False)"
            " -> (Tensor std, Tensor mean)", samples=_spread_samples)  # fmt: skip
 def std_mean(F: Ops, self: Tensor, dim: Ints | None, correction: Number | None, keepdim: bool) -> Sequence[Tensor]:
-    """(std, mean)."""
+    """(the standard deviation, the mean) over dim."""
     return F.std(self, dim, correction=correction, keepdim=keepdim), F.mean(self, dim, keepdim)
 
 
@@ -891,7 +894,7 @@ def _norm_type(self: KnownType, ord: Number, dim: Ints | None, keepdim: bool, dt
 def linalg_vector_norm(
     m: Numpy, self: Array, ord: Number, dim: Ints | None, keepdim: bool, dtype: DType | None
 ) -> Array:
-    """The `ord`-norm over dim: (sum |self| ** ord) ** (1 / ord); inf and -inf are the extrema, 0 counts."""
+    """(sum |self| ** ord) ** (1 / ord) over dim; for inf the maximum, for -inf the minimum, for 0 a count."""
     result = require_fraction("norm", dtype or dtype_of(self))
     size = m.abs(self.astype(accumulation(result), copy=False))
     return _norm(m, size, ord, dim, keepdim).astype(dtypes.real_of(result).numpy)
@@ -979,7 +982,7 @@ def _() -> Iterator[Sample]:
     "aten::norm(Tensor self, Scalar? p=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"
 )
 def norm(F: Ops, self: Tensor, p: Number | None, dim: Ints | None, keepdim: bool, dtype: DType | None) -> Tensor:
-    """The p-norm over dim."""
+    """The p-norm over dim (None: of all elements), or the norm with a name: "fro" or "nuc"."""
     return F.linalg_vector_norm(self, 2 if p is None else p, dim, keepdim, dtype=dtype)
 
 
@@ -1010,7 +1013,7 @@ def _() -> Iterator[Sample]:
 
 @composite("aten::frobenius_norm.dim(Tensor self, int[1] dim, bool keepdim=False) -> Tensor", namespaces=("jit",))
 def frobenius_norm(F: Ops, self: Tensor, dim: Ints, keepdim: bool) -> Tensor:
-    """The 2-norm over dims."""
+    """The square root of the sum of |self| ** 2 over dim."""
     return F.linalg_vector_norm(self, 2, dim, keepdim)
 
 
@@ -1051,7 +1054,7 @@ def _truth_samples() -> Iterator[Sample]:
     grad=BOOLEAN,
 )
 def any(m: Numpy, self: Array, dim: Ints | None, keepdim: bool) -> Array:
-    """Whether any element along dim is nonzero."""
+    """Whether any element along dim (None: of all) is nonzero; of uint8, a uint8."""
     return m.any(self, axis=dims_of(self, dim), keepdims=keepdim).astype(truth_dtype(dtype_of(self)).numpy)
 
 
@@ -1063,7 +1066,7 @@ def any(m: Numpy, self: Array, dim: Ints | None, keepdim: bool) -> Array:
     grad=BOOLEAN,
 )
 def all(m: Numpy, self: Array, dim: Ints | None, keepdim: bool) -> Array:
-    """Whether all elements along dim are nonzero."""
+    """Whether all elements along dim (None: of all) are nonzero; of uint8, a uint8."""
     return m.all(self, axis=dims_of(self, dim), keepdims=keepdim).astype(truth_dtype(dtype_of(self)).numpy)
 
 
@@ -1104,7 +1107,7 @@ def from_the_end(F: Ops, x: Tensor, dim: int) -> Tensor:
 @array("aten::cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", kernel=Kernel("scan"), inplace=True,
        grad=dict(self=lambda F, g, dim: from_the_end(F, g, dim) if g.ndim else g))  # fmt: skip
 def cumsum(m: Numpy, self: Array, dim: int, dtype: DType | None) -> Array:
-    """The running sum along dim."""
+    """The running sum along dim; integers give int64."""
     result = dtype or wide_sum_dtype(dtype_of(self))
     dim = wrap_dim(dim, self.ndim)
     if not self.ndim:
@@ -1151,7 +1154,7 @@ def _() -> Iterator[Sample]:
 
 @array("aten::logcumsumexp(Tensor self, int dim) -> Tensor", kernel=Kernel("scan"))
 def logcumsumexp(m: Numpy, self: Array, dim: int) -> Array:
-    """The running logsumexp along dim."""
+    """The running logsumexp along dim: log of the running sum of exp(self)."""
     require_fraction("logcumsumexp", dtype_of(self))
     dim = wrap_dim(dim, self.ndim)
     if self.ndim and self.dtype.kind == "c":
@@ -1165,7 +1168,7 @@ def _(t: Terms, self: Term) -> Term:
 
 
 def _running_complex_lse(m: Numpy, self: Array, dim: int) -> Any:
-    """One after the other, the larger real part taken out of each pair; logarithms have the angle from -pi to pi."""
+    """The running logsumexp of complex numbers, step by step: the larger real part is taken out of each sum first."""
     rows, out = m.moveaxis(self, dim, 0), m.array(m.moveaxis(self, dim, 0))
     for place in range(1, len(rows)):
         a, b = out[place - 1], rows[place]
@@ -1200,7 +1203,7 @@ def _(F: Ops, g: Tensor, needs: Sequence[bool], self: Tensor, out: Tensor, dim: 
 
 
 def _complex_shares(F: Ops, lasts: Any, dim: int) -> Tensor:
-    """The same of complex numbers, each pair of places by itself: no exponent is positive, so nothing overflows."""
+    """The gradient of complex numbers, each pair of places by itself: no exponent is positive, so nothing overflows."""
     g, self, out = lasts
     size = self.shape[-1]
     later = F.triu(F.ones([size, size], dtype=dtypes.bool_))

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
 @lru_cache(maxsize=256)
 def nearest(mode: str, size: int, out: int, scale: float | None) -> Any:
-    """The entry out of `size` that each of `out` entries copies: places are found in single precision."""
+    """The index in `size` entries that each of `out` entries copies; places are found in single precision."""
     if size < 1 or out < 1:
-        raise ShapeError(f"resizing needs sizes of at least 1, not {size} to {out}")
+        raise ShapeError(f"resizing needs sizes of at least 1, got {size} to {out}")
     step = np.float32(1 / scale if scale else np.float32(size) / np.float32(out))
     if mode == "nearest":
         places = np.arange(out, dtype=np.float32) * step
@@ -52,30 +52,39 @@ def _along_dims(m: Numpy, x: Array, steps: Sequence[Any], apply: Callable[[Any, 
     return x.copy() if y is x else m.ascontiguousarray(y)
 
 
-def _taken(m: Any, x: Any, index: tuple[Any, int], dim: int) -> Any:
+def _taken(m: Numpy, x: Array, index: tuple[Array, int], dim: int) -> Array:
     return m.take(x, index[0], axis=dim)
 
 
-def _given_back(m: Any, x: Any, index: tuple[Any, int], dim: int) -> Any:
+def _given_back(m: Numpy, x: Array, index: tuple[Array, int], dim: int) -> Array:
     """The transpose of `_taken`: `index` never falls, so what came from one entry is a run."""
     places, size = index
     met, starts = np.unique(places, return_index=True)
     out = m.zeros((*x.shape[:dim], size, *x.shape[dim + 1 :]), x.dtype)
-    out[(*(slice(None),) * dim, met)] = m.add.reduceat(x, starts, axis=dim)
+    before: tuple[Any, ...] = (slice(None),) * dim
+    out[(*before, met)] = m.add.reduceat(x, starts, axis=dim)
     return out
 
 
 # -- declarations ------------------------------------------------------------------------------------------------
 
-_ABSENT_BACKWARD = absent("gradients are exported as the transposed products only where ONNX is asked for stage 1")
+_ABSENT_BACKWARD = absent("the gradient of resizing has no ONNX operator")
 _DIMS = {1: "w", 2: "hw", 3: "dhw"}
+_SIZES = {1: "[N, C, L]", 2: "[N, C, H, W]", 3: "[N, C, D, H, W]"}
+_HOW = {
+    "nearest": "by copies of the entry at or before each place",
+    "nearest-exact": "by copies of the entry nearest to each place",
+    "linear": "by linear interpolation", "cubic": "by cubic interpolation",
+    "linear_aa": "by antialiased linear interpolation", "cubic_aa": "by antialiased cubic interpolation",
+}  # fmt: skip
+"""The words for each method in the documentation of its operators."""
 
 
 def _check(self: Any, rank: int, output_size: Sequence[int]) -> None:
     if len(self.shape) != rank + 2 or len(output_size) != rank:
         raise ShapeError(
-            f"resizing over {rank} dims takes a tensor of {rank + 2} dims and {rank} output sizes, "
-            f"not {list(self.shape)} and {list(output_size)}"
+            f"resizing over {rank} dims expects a tensor of {rank + 2} dims and {rank} output sizes, "
+            f"got {list(self.shape)} and {list(output_size)}"
         )
 
 
@@ -113,6 +122,8 @@ def _declare(name: str, mode: str, rank: int, samples: Callable[[], Any]) -> tup
     def backward_grad(F: Ops, g: Tensor, *given: Any) -> Any:
         return getattr(F, public)(g, *given)
 
+    forward.__doc__ = f"self, {_SIZES[rank]}, resized to the spatial sizes `output_size` {_HOW[mode]}."
+    backward.__doc__ = f"The gradient of the input of `{public}`, of sizes `input_size`."
     op: Op = array(f"aten::{public}(Tensor self, {', '.join(text)}) -> Tensor",
                    grad=dict(self=_named(forward_grad, "F g self_meta", settings)), samples=samples,
                    namespaces=("jit", "nn.functional"))(_named(forward, "m self", settings))  # fmt: skip
@@ -134,7 +145,7 @@ def _declare_vec(public: str, rank: int, index: bool, samples: Callable[[], Any]
     def body(F: Ops, input: Tensor, output_size: Ints | None, *rest: Any) -> Tensor:
         *settings, factors = rest
         if (output_size is None) == (factors is None):
-            raise UsageError(f"{public} takes either output_size or scale_factors, and exactly one of them")
+            raise UsageError(f"{public}: pass either output_size or scale_factors, and not both")
         given = _checked_count(public, rank, output_size if factors is None else factors)
         if factors is None:
             return getattr(F, public)(input, given, *settings, *[None] * rank)
@@ -148,7 +159,7 @@ def _declare_vec(public: str, rank: int, index: bool, samples: Callable[[], Any]
 
 def _checked_count(name: str, rank: int, values: Any) -> Any:
     if len(values) != rank:
-        raise UsageError(f"{name} takes one number for each of the {rank} spatial dims, not {list(values)}")
+        raise UsageError(f"{name}: expects one number for each of the {rank} spatial dims, got {list(values)}")
     return values
 
 
@@ -188,13 +199,13 @@ def _result_type(rank: int, mode: str, self: KnownType, output_size: Sequence[in
 
 
 def _check_dtype(dtype: DType, rank: int) -> None:
-    """Between neighbours lies what whole numbers cannot say; bytes are the elements of images and may be rounded."""
+    """DTypeError for whole numbers, which have nothing between neighbours; bytes of images are rounded."""
     known = None if dtype is None else dtypes.as_dtype(dtype)
     if known is None or known.is_floating_point or known.is_complex or (rank == 2 and known is dtypes.uint8):
         return
     raise DTypeError(
-        f"resizing between neighbours takes floating tensors{' or bytes' if rank == 2 else ''}, and this one is "
-        f"{known.name}; cast with x.float(), or take the mode 'nearest'"
+        f"interpolation between neighbours expects a floating tensor{' or uint8' if rank == 2 else ''}, got "
+        f"{known.name}; cast with x.float(), or use the mode 'nearest'"
     )
 
 
@@ -223,7 +234,7 @@ def _onnx(g: OnnxWriter, self: Value, mode: str, options: dict[str, Any]) -> Val
 
 
 def _is_ratio(factor: float | None, size: Any, out: Any) -> bool:
-    """Whether a factor says no more than the sizes; of sizes that vary, whole factors do: nothing was rounded."""
+    """Whether a factor is the ratio of the sizes; where a size varies, whole factors are, as nothing is rounded."""
     if not factor:
         return True
     if isinstance(size, int) and isinstance(out, int):
@@ -232,8 +243,11 @@ def _is_ratio(factor: float | None, size: Any, out: Any) -> bool:
 
 
 def _onnx_matrices(g: OnnxWriter, self: Value, mode: str, output_size: Sequence[int], align: bool) -> Value:
-    """Products with the weights. The antialiased Resize of ONNX is another function: onnxruntime 1.31 treats the edges
-    differently, and its cubic differs everywhere."""
+    """Products with the matrices of weights.
+
+    ONNX's antialiased Resize is another function: onnxruntime 1.31 treats the edges differently, and its cubic differs
+    everywhere.
+    """
     sizes = (*self.shape[2:], *output_size)
     if not all(isinstance(size, int) for size in sizes):
         raise g.unsupported("antialiased resizing of or to sizes that vary")
@@ -317,11 +331,13 @@ def interpolate(
     F: Ops, input: Tensor, size: Ints | None, scale_factor: Sequence[float] | None, mode: str,
     align_corners: bool | None, recompute_scale_factor: bool | None, antialias: bool,
 ) -> Tensor:  # fmt: skip
-    """Resize the spatial dims of a (batch, channels, ...) tensor to `size`, or by `scale_factor`."""
+    """input, [N, C, ...], with its spatial dims resized to `size`, or by `scale_factor`, in this mode."""
     rank = input.ndim - 2
     name = _METHODS.get((mode, rank))
     if name is None:
-        raise UsageError(f"interpolate has no mode {mode!r} for {input.ndim}-dimensional tensors")
+        modes = ", ".join(mode for mode, dims in _METHODS if dims == rank)
+        way_out = f"use one of {modes}" if modes else "pass a tensor of 3 to 5 dims"
+        raise UsageError(f"interpolate has no mode {mode!r} for tensors of {input.ndim} dims; {way_out}")
     _check_options(size, scale_factor, mode, align_corners, recompute_scale_factor, antialias)
     sizes, factors = _wanted(input.shape[2:], size, scale_factor, bool(recompute_scale_factor) or mode == "area")
     if mode == "area":
@@ -336,7 +352,7 @@ def _check_options(
     antialias: bool,
 ) -> None:  # fmt: skip
     if (size is None) == (factor is None):
-        raise UsageError("interpolate takes either size or scale_factor, and exactly one of them")
+        raise UsageError("interpolate: pass either size or scale_factor, and not both")
     if mode in _WITHOUT_CORNERS and align is not None:
         raise UsageError(f"align_corners belongs to linear and cubic modes; leave it out with mode {mode!r}")
     if recompute and size is not None:
@@ -402,7 +418,7 @@ def _() -> Iterator[Sample]:
 @composite("aten::upsample_bilinear(Tensor input, int[1]? size=None, float[1]? scale_factor=None) -> Tensor",
            namespaces=_FUNCTIONAL)  # fmt: skip
 def upsample_bilinear(F: Ops, input: Tensor, size: Ints | None, scale_factor: Sequence[float] | None) -> Tensor:
-    """`interpolate` linearly, corners meeting corners."""
+    """`interpolate` linearly, with the outermost entries at the outermost ones."""
     return F.interpolate(input, size, scale_factor, "bilinear", True)
 
 

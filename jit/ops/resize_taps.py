@@ -15,11 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from jit.ir.errors import ShapeError
+
+if TYPE_CHECKING:
+    from .protocols import Array, Numpy
 
 
 class Tap(NamedTuple):
@@ -46,7 +49,7 @@ class Taps(NamedTuple):
 
     @property
     def same(self) -> bool:
-        """Whether every output is the entry in its place: a factor that changes no size moves nothing, but in cubic."""
+        """Whether the output is the input: sizes are equal, and the filter is not cubic, which blurs all the same."""
         return self.size == self.out and self.key[0] != "cubic"
 
 
@@ -59,7 +62,7 @@ _SMALL = 1 << 17
 def taps(mode: str, size: int, out: int, align: bool, scale: float | None) -> Taps:
     """The taps of one dim; `scale` is the factor that the user gave, if any."""
     if size < 1 or out < 1:
-        raise ShapeError(f"resizing needs sizes of at least 1, not {size} to {out}")
+        raise ShapeError(f"resizing needs sizes of at least 1, got {size} to {out}")
     return (_kept if size + out <= _KEPT else _made)(mode, size, out, align, scale)
 
 
@@ -89,7 +92,7 @@ def _linear(places: Any, size: int) -> tuple[Tap, ...]:
 
 
 def _cubic(places: Any, size: int) -> tuple[Tap, ...]:
-    """Keys' cubic convolution with a = -0.75, border entries repeated."""
+    """The taps of Keys' cubic convolution with a = -0.75; entries at the border are repeated."""
     low = np.floor(places)
     return tuple(Tap(None, _inside(low + k, size), _keys(places - low - k, -0.75)) for k in (-1, 0, 1, 2))
 
@@ -107,7 +110,7 @@ def _keys(x: Any, a: float) -> Any:
 
 
 def _antialiased(mode: str, size: int, out: int, step: float) -> tuple[Tap, ...]:
-    """The filter is stretched by the step where that shrinks the image, cut at the border, and normalised."""
+    """The taps of a filter that is stretched by the step where the image shrinks, cut at the border, and normalised."""
     stretch = max(step, 1.0)
     reach = (1 if mode == "linear_aa" else 2) * stretch
     centre = step * (np.arange(out) + 0.5)
@@ -136,7 +139,7 @@ def dense(given: Taps) -> Any:
 # -- floating point ----------------------------------------------------------------------------------------------
 
 
-def weighted(m: Any, x: Any, given: Taps, dim: int) -> Any:
+def weighted(m: Numpy, x: Array, given: Taps, dim: int) -> Array:
     """`x` resized along one dim."""
     if given.same:
         return x
@@ -151,14 +154,15 @@ def weighted(m: Any, x: Any, given: Taps, dim: int) -> Any:
     return y
 
 
-def weighted_back(m: Any, g: Any, given: Taps, dim: int) -> Any:
+def weighted_back(m: Numpy, g: Array, given: Taps, dim: int) -> Array:
     """The transpose of `weighted`; long runs are added in double precision."""
     if given.same:
         return g
     if _is_small(given) and m.isfinite(g).all():
         return _multiplied(m, g, _matrix(given.key), dim)
     x = m.zeros((*g.shape[:dim], given.size, *g.shape[dim + 1 :]), g.dtype)
-    before, wide = (slice(None),) * dim, np.result_type(g.dtype, np.float64)
+    before: tuple[Any, ...] = (slice(None),) * dim
+    wide = np.result_type(g.dtype, np.float64)
     for rows, index, weight in given.taps:
         product = (g if rows is None else m.take(g, rows, axis=dim)) * _column(weight, g, dim)
         met, starts = _runs(index)
@@ -171,7 +175,7 @@ def _is_small(given: Taps) -> bool:
     return given.size * given.out <= _SMALL
 
 
-def _multiplied(m: Any, x: Any, matrix: Any, dim: int) -> Any:
+def _multiplied(m: Numpy, x: Array, matrix: Array, dim: int) -> Array:
     return m.moveaxis(m.matmul(m.moveaxis(x, dim, -1), matrix.astype(x.dtype)), -1, dim)
 
 
@@ -180,11 +184,11 @@ def _matrix(key: tuple[Any, ...]) -> Any:
     return dense(_kept(*key))
 
 
-def _column(weight: Any, x: Any, dim: int) -> Any:
+def _column(weight: Array, x: Array, dim: int) -> Array:
     return weight.astype(x.real.dtype).reshape(-1, *(1,) * (x.ndim - dim - 1))
 
 
-def _runs(index: Any) -> tuple[Any, Any]:
+def _runs(index: Array) -> tuple[Array, Array]:
     """(the entries met, where the run of each starts) of an index that never falls."""
     starts = np.flatnonzero(np.concatenate(([True], index[1:] != index[:-1])))
     return index[starts], starts
@@ -193,7 +197,7 @@ def _runs(index: Any) -> tuple[Any, Any]:
 # -- bytes -------------------------------------------------------------------------------------------------------
 
 
-def weighted_bytes(m: Any, x: Any, given: Taps, dim: int) -> Any:
+def weighted_bytes(m: Numpy, x: Array, given: Taps, dim: int) -> Array:
     """`x` of uint8 resized along one dim; see Note [Resizing as taps]."""
     if given.size == given.out:
         return x
@@ -215,7 +219,7 @@ def _precision(largest: float) -> int:
 
 
 def _merged(given: Sequence[Tap]) -> tuple[Tap, ...]:
-    """Taps of which those that meet the same entry are one: at the border entries are repeated."""
+    """The taps, with those that meet the same entry added up: border entries are met repeatedly."""
     found = list(given)
     for k in range(len(found) - 1, 0, -1):
         before, tap = found[k - 1], found[k]

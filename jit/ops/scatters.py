@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 def _check_source(name: str, part: Geometry, source: Ints) -> None:
     if tuple(source) != part.sizes:
-        raise ShapeError(f"{name}: expects a source of sizes {list(part.sizes)}, got {list(source)}")
+        raise ShapeError(f"{name}: src should have the sizes {list(part.sizes)}, got {list(source)}")
 
 
 def _same(self: TensorType) -> TensorType:
@@ -55,6 +55,7 @@ def _onnx_zeros(g: OnnxWriter, grad: Value, sizes: Ints) -> Value:
        grad=dict(self=lambda F, g, src_meta, dim, index: F.select_scatter(g, _zeros(F, g, src_meta), dim, index),
                  src=lambda F, g, dim, index: F.select(g, dim, index)))  # fmt: skip
 def select_scatter(m: Numpy, self: Array, src: Array, dim: int, index: int) -> Array:
+    """self with the entry `index` of dim replaced by src."""
     _check_source("select_scatter", select.body(Geometry.contiguous(self.shape), dim, index), src.shape)
     out = m.array(self, order="C")
     m.moveaxis(out, dim, 0)[index] = src
@@ -90,7 +91,7 @@ def _() -> Iterator[Sample]:
 
 
 def _entry(input_sizes: Ints, dim: int, index: int) -> tuple[int, int, int, int, bool]:
-    """One entry of a dim, as `Kernel.placed` says it."""
+    """The entry of a dim that `select` shows, as `Kernel.placed` describes it."""
     at = wrap_dim(dim, len(input_sizes))
     return at, index % input_sizes[at], 1, 1, False
 
@@ -98,7 +99,7 @@ def _entry(input_sizes: Ints, dim: int, index: int) -> tuple[int, int, int, int,
 def _entries(
     input_sizes: Ints, dim: int, start: int | None, end: int | None, step: int
 ) -> tuple[int, int, int, int, bool]:
-    """Several of them."""
+    """The entries of a dim that `slice` shows, as `Kernel.placed` describes them."""
     at = wrap_dim(dim, len(input_sizes))
     return at, *slice_range(start, end, step, input_sizes[at]), step, True
 
@@ -107,6 +108,7 @@ def _entries(
        kernel=Kernel(moves=True, placed=_entry),
        grad=dict(grad_output=lambda F, g, dim, index: F.select(g, dim, index)))  # fmt: skip
 def select_backward(m: Numpy, grad_output: Array, input_sizes: Ints, dim: int, index: int) -> Array:
+    """Zeros of sizes input_sizes with grad_output at the entry `index` of dim."""
     out = m.zeros(tuple(input_sizes), grad_output.dtype)
     m.moveaxis(out, dim, 0)[index] = grad_output
     return out
@@ -146,6 +148,7 @@ def _slot(dim: int, ndim: int, start: int | None, end: int | None, step: int, si
                  F.slice_scatter(g, _zeros(F, g, src_meta), dim, start, end, step),
                  src=lambda F, g, dim, start, end, step: F.slice(g, dim, start, end, step)))  # fmt: skip
 def slice_scatter(m: Numpy, self: Array, src: Array, dim: int, start: int | None, end: int | None, step: int) -> Array:
+    """self with every step-th entry of dim from start up to end replaced by src."""
     _check_source("slice_scatter", slice_.body(Geometry.contiguous(self.shape), dim, start, end, step), src.shape)
     out = m.array(self, order="C")
     out[_slot(dim, self.ndim, start, end, step, self.shape[dim])] = src
@@ -191,6 +194,7 @@ def _() -> Iterator[Sample]:
 def slice_backward(
     m: Numpy, grad_output: Array, input_sizes: Ints, dim: int, start: int | None, end: int | None, step: int
 ) -> Array:
+    """Zeros of sizes input_sizes with grad_output in the slice of dim."""
     out = m.zeros(tuple(input_sizes), grad_output.dtype)
     out[_slot(dim, out.ndim, start, end, step, input_sizes[dim])] = grad_output
     return out
@@ -234,6 +238,7 @@ def _write_diagonal(m: Numpy, out: Array, source: Array, offset: int, dim1: int,
                  F.diagonal_scatter(g, _zeros(F, g, src_meta), offset, dim1, dim2),
                  src=lambda F, g, offset, dim1, dim2: F.diagonal(g, offset, dim1, dim2)))  # fmt: skip
 def diagonal_scatter(m: Numpy, self: Array, src: Array, offset: int, dim1: int, dim2: int) -> Array:
+    """self with the diagonal of dims dim1 and dim2 replaced by src."""
     part = diagonal_view.body(Geometry.contiguous(self.shape), offset, dim1, dim2)
     _check_source("diagonal_scatter", part, src.shape)
     return _write_diagonal(m, m.array(self, order="C"), src, offset, dim1, dim2)
@@ -276,6 +281,7 @@ def _() -> Iterator[Sample]:
        kernel=Kernel(moves=True), namespaces=(),
        grad=dict(grad_output=lambda F, g, offset, dim1, dim2: F.diagonal(g, offset, dim1, dim2)))  # fmt: skip
 def diagonal_backward(m: Numpy, grad_output: Array, input_sizes: Ints, offset: int, dim1: int, dim2: int) -> Array:
+    """Zeros of sizes input_sizes with grad_output on the diagonal of dims dim1 and dim2."""
     out = m.zeros(tuple(input_sizes), grad_output.dtype)
     return _write_diagonal(m, out, grad_output, offset, dim1, dim2)
 
@@ -303,6 +309,7 @@ def _() -> Iterator[Sample]:
        namespaces=(),
        grad=dict(grad_in=lambda F, g, dim, size, step: F.unfold(g, dim, size, step)))  # fmt: skip
 def unfold_backward(m: Numpy, grad_in: Array, input_sizes: Ints, dim: int, size: int, step: int) -> Array:
+    """The windows that `unfold` shows, summed into a tensor of sizes input_sizes: an element adds up its copies."""
     out = m.zeros(tuple(input_sizes), grad_in.dtype)
     if out.ndim == 0:
         return m.reshape(grad_in.sum(), ())
@@ -469,11 +476,14 @@ def _() -> Iterator[Sample]:
 def as_strided_scatter(
     m: Numpy, self: Array, src: Array, size: Ints, stride: Ints, storage_offset: int | None
 ) -> Array:
+    """self with the elements that `as_strided` would show of it replaced by those of src."""
     part = as_strided_view.body(Geometry.contiguous(self.shape), size, stride, storage_offset)
     _check_source("as_strided_scatter", part, src.shape)
     places = flat_places(m, *part)
     if places.size and int(places.max()) >= self.size:
-        raise ShapeError(f"as_strided_scatter: element {int(places.max())} lies outside the {self.size} of self")
+        raise ShapeError(
+            f"as_strided_scatter: element {int(places.max())} lies outside the {self.size} elements of self"
+        )
     out = m.array(self, order="C")
     out.reshape(-1)[places] = src
     return out

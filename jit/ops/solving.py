@@ -38,14 +38,14 @@ def _check_sides(name: str, a: Ints, b: Ints, left: bool) -> None:
     check_matrix(name, a, True)
     check_matrix(name, b)
     if a[-1] != (b[-2] if left else b[-1]):
-        raise ShapeError(f"{name}: the sizes {list(a)} and {list(b)} do not fit each other")
+        raise ShapeError(f"{name}: matrices of sizes {list(a)} and {list(b)} do not fit each other")
 
 
 @wide_floats
 @array("aten::linalg_solve_triangular(Tensor self, Tensor B, *, bool upper, bool left=True, bool unitriangular=False)"
        " -> Tensor", promote=("self", "B"), namespaces=LINALG, onnx=NO_ONNX)  # fmt: skip
 def solve_triangular(m: Numpy, self: Array, B: Array, upper: bool, left: bool, unitriangular: bool) -> Array:
-    """X of A X = B (or X A = B), of A's upper or lower triangle, on whose diagonal may be meant to be ones."""
+    """X with A X = B, or X A = B if not left: A is one triangle of self, with ones as diagonal if unitriangular."""
     _check_sides("linalg.solve_triangular", self.shape, B.shape, left)
     batch = _batches(self.shape, B.shape)
     a, b = (m.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (self, B))
@@ -97,7 +97,7 @@ def _() -> Iterator[Sample]:
 def triangular_solve(
     F: Ops, self: Tensor, A: Tensor, upper: bool, transpose: bool, unitriangular: bool
 ) -> Sequence[Tensor]:
-    """(X of A X = self, A); of A's transpose, if asked for."""
+    """(X with A X = self, or with A's transpose; A), where one triangle of A is read."""
     used, side = (F.transpose(A, -2, -1), not upper) if transpose else (A, upper)
     batch = _batches(A.shape, self.shape)
     found = F.linalg_solve_triangular(used, self, upper=side, unitriangular=unitriangular)
@@ -117,7 +117,7 @@ def _() -> Iterator[Sample]:
 @array("aten::_linalg_solve(Tensor A, Tensor B) -> (Tensor result, Tensor info)", promote=("A", "B"), namespaces=(),
        onnx=NO_ONNX)  # fmt: skip
 def _linalg_solve(m: Numpy, A: Array, B: Array) -> Sequence[Array | None]:
-    """(X of A X = B, for each matrix where a pivot is 0, or 0)."""
+    """(X with A X = B; for each matrix the number of the first pivot that is 0, or 0)."""
     _check_sides("linalg.solve", A.shape, B.shape, True)
     batch = _batches(A.shape, B.shape)
     a, b = (m.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (A, B))
@@ -159,13 +159,13 @@ def _() -> Iterator[Sample]:
 
 def _refuse_singular(F: Ops, name: str, info: Any) -> None:
     if bool(F.any(F.ne(info, 0))):
-        raise LinAlgError(f"{name}: the matrix is singular, or one of a batch is: a pivot is exactly 0")
+        raise LinAlgError(f"{name}: the matrix, or one of the batch, is singular: a pivot is exactly 0")
 
 
 @composite("aten::linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False)"
            " -> (Tensor result, Tensor info)", namespaces=LINALG)  # fmt: skip
 def solve_ex(F: Ops, A: Tensor, B: Tensor, left: bool, check_errors: bool) -> Sequence[Tensor]:
-    """(X of A X = B, or of X A = B; where a pivot is 0, or 0). Vectors B are columns."""
+    """(X with A X = B, or X A = B if not left; the number of the first pivot that is 0, or 0)."""
     check_matrix("linalg.solve", A.shape, True)
     vector = B.ndim == 1 or (B.ndim == A.ndim - 1 and tuple(B.shape) == tuple(A.shape[:-1]))
     right = F.unsqueeze(B, -1) if vector else B
@@ -181,7 +181,7 @@ def solve_ex(F: Ops, A: Tensor, B: Tensor, left: bool, check_errors: bool) -> Se
 
 @composite("aten::linalg_solve(Tensor A, Tensor B, *, bool left=True) -> Tensor", namespaces=LINALG)
 def linalg_solve(F: Ops, A: Tensor, B: Tensor, left: bool) -> Tensor:
-    """X of A X = B, or of X A = B. Vectors B are columns."""
+    """X with A X = B, or X A = B if not left; a vector B is a column."""
     return F.linalg_solve_ex(A, B, left=left, check_errors=True)[0]
 
 
@@ -196,7 +196,7 @@ def _() -> Iterator[Sample]:
 @composite("aten::linalg_inv_ex(Tensor A, *, bool check_errors=False) -> (Tensor inverse, Tensor info)",
            namespaces=LINALG)  # fmt: skip
 def inv_ex(F: Ops, A: Tensor, check_errors: bool) -> Sequence[Tensor]:
-    """(inverse, where a pivot is 0, or 0)."""
+    """(the inverse of A; the number of the first pivot that is 0, or 0)."""
     rows, _ = check_matrix("linalg.inv", A.shape, True)
     found, info = F._linalg_solve(A, F.eye(rows, dtype=A.dtype))
     if check_errors:
@@ -206,13 +206,13 @@ def inv_ex(F: Ops, A: Tensor, check_errors: bool) -> Sequence[Tensor]:
 
 @composite("aten::linalg_inv(Tensor A) -> Tensor", namespaces=LINALG)
 def linalg_inv(F: Ops, A: Tensor) -> Tensor:
-    """The inverse."""
+    """The inverse of square matrices; LinAlgError if one is singular."""
     return F.linalg_inv_ex(A, check_errors=True)[0]
 
 
 @composite("aten::inverse(Tensor self) -> Tensor")
 def inverse(F: Ops, self: Tensor) -> Tensor:
-    """The inverse."""
+    """The inverse of square matrices; LinAlgError if one is singular."""
     return F.linalg_inv_ex(self, check_errors=True)[0]
 
 
@@ -227,7 +227,7 @@ for _op in (inv_ex, linalg_inv, inverse):
 
 @composite("aten::linalg_tensorinv(Tensor self, int ind=2) -> Tensor", namespaces=LINALG)
 def tensorinv(F: Ops, self: Tensor, ind: int) -> Tensor:
-    """The inverse of a tensor as a map from its last dims to its first `ind`."""
+    """The inverse of self as a linear map from its last dims to its first `ind`: [a..., b...] gives [b..., a...]."""
     if ind <= 0:
         raise UsageError(f"linalg.tensorinv: ind must be positive, got {ind}")
     lead, rest = list(self.shape[:ind]), list(self.shape[ind:])
@@ -238,13 +238,15 @@ def tensorinv(F: Ops, self: Tensor, ind: int) -> Tensor:
 
 @composite("aten::linalg_tensorsolve(Tensor self, Tensor other, int[1]? dims=None) -> Tensor", namespaces=LINALG)
 def tensorsolve(F: Ops, self: Tensor, other: Tensor, dims: Ints | None) -> Tensor:
-    """X whose tensordot with self is other."""
+    """X with tensordot(self, X, X.ndim) == other; self's `dims` are moved to the end first."""
     if dims is not None:
         moved = [wrap_dim(d, self.ndim) for d in dims]
         self = F.permute(self, [*(d for d in range(self.ndim) if d not in moved), *moved])
     sizes = list(self.shape[other.ndim :])
     if math.prod(sizes) != other.numel():
-        raise ShapeError(f"linalg.tensorsolve: {list(self.shape)} is no map onto {list(other.shape)}")
+        raise ShapeError(
+            f"linalg.tensorsolve: a tensor of sizes {list(self.shape)} cannot be solved for {list(other.shape)}"
+        )
     square = F.reshape(self, [other.numel(), other.numel()])
     return F.reshape(F.linalg_solve(square, F.reshape(other, [-1])), sizes)
 
@@ -267,7 +269,7 @@ def _() -> Iterator[Sample]:
 @array("aten::linalg_det(Tensor A) -> Tensor", promote=("A",), namespaces=("linalg", "jit", "Tensor"), aliases=("det",),
        onnx="Det", grad=dict(A=lambda F, g, A, out: _det_gradient(F, g, A, out)))  # fmt: skip
 def linalg_det(m: Numpy, A: Array) -> Array:
-    """The determinant."""
+    """The determinant of square matrices."""
     check_matrix("linalg.det", A.shape, True)
     return m.asarray(m.linalg.det(A))
 
@@ -303,7 +305,7 @@ def _() -> Iterator[Sample]:
 @array("aten::linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet)", promote=("A",),
        namespaces=("linalg", "jit", "Tensor"), aliases=("slogdet",), differentiable=(0, 1), onnx=NO_ONNX)  # fmt: skip
 def linalg_slogdet(m: Numpy, A: Array) -> Sequence[Array | None]:
-    """(the determinant's sign, or direction; the logarithm of its size)."""
+    """(the sign of the determinant, or its direction if complex; the logarithm of its absolute value)."""
     check_matrix("linalg.slogdet", A.shape, True)
     return tuple(m.asarray(x) for x in m.linalg.slogdet(A))
 
@@ -330,7 +332,7 @@ linalg_slogdet.sampler = _squares
 
 @composite("aten::logdet(Tensor self) -> Tensor")
 def logdet(F: Ops, self: Tensor) -> Tensor:
-    """The logarithm of the determinant; NaN where that is negative."""
+    """The logarithm of the determinant; NaN where it is negative."""
     sign, size = F.linalg_slogdet(self)
     return size + F.log(sign)
 
@@ -345,7 +347,7 @@ def _precision(dtype: DType) -> float:
 
 
 def _limit(F: Ops, S: Tensor, sizes: Ints, atol: Any, rtol: Any) -> Tensor:
-    """Below which singular values count as 0: the larger of atol and rtol times the largest of them."""
+    """The limit below which singular values count as 0: the larger of atol and rtol times the largest value."""
     if rtol is None:
         positive = atol is not None and (atol > 0 if isinstance(atol, (int, float)) else None)
         rtol = 0.0 if positive else _precision(S.dtype) * max(sizes)
@@ -360,7 +362,7 @@ def _limit(F: Ops, S: Tensor, sizes: Ints, atol: Any, rtol: Any) -> Tensor:
 @composite("aten::linalg_pinv.atol_rtol_tensor(Tensor self, *, Tensor? atol=None, Tensor? rtol=None, "
            "bool hermitian=False) -> Tensor", promote=("self", "atol", "rtol"), namespaces=LINALG)  # fmt: skip
 def linalg_pinv(F: Ops, self: Tensor, atol: Tensor | None, rtol: Tensor | None, hermitian: bool) -> Tensor:
-    """The pseudo-inverse; singular values below atol or rtol times the largest count as 0."""
+    """The pseudo-inverse; singular values up to the larger of atol and rtol times the largest count as 0."""
     check_matrix("linalg.pinv", self.shape, hermitian)
     if 0 in tuple(self.shape):
         return F.clone(adjoint(F, self))
@@ -376,13 +378,13 @@ def _tolerances(F: Ops, self: Tensor, atol: Tensor | None, rtol: Tensor | None) 
 
 @composite("aten::linalg_pinv(Tensor self, float rcond, bool hermitian=False) -> Tensor", namespaces=LINALG)
 def linalg_pinv_rcond(F: Ops, self: Tensor, rcond: float, hermitian: bool) -> Tensor:
-    """The pseudo-inverse; singular values below rcond times the largest count as 0."""
+    """The pseudo-inverse; singular values up to rcond times the largest count as 0."""
     return F.linalg_pinv(self, rtol=rcond, hermitian=hermitian)
 
 
 @composite("aten::pinverse(Tensor self, float rcond=1e-15) -> Tensor")
 def pinverse(F: Ops, self: Tensor, rcond: float) -> Tensor:
-    """The pseudo-inverse; singular values below rcond times the largest count as 0."""
+    """The pseudo-inverse; singular values up to rcond times the largest count as 0."""
     return F.linalg_pinv(self, rtol=rcond)
 
 
@@ -390,7 +392,7 @@ def pinverse(F: Ops, self: Tensor, rcond: float) -> Tensor:
            grad=dict(self=lambda F, g, self, out: _pinv_gradient(F, g, self, out),
                      atol=absent("a threshold"), rtol=absent("a threshold")))  # fmt: skip
 def _pinv(F: Ops, self: Tensor, atol: Tensor | None, rtol: Tensor | None, hermitian: bool) -> Tensor:
-    """V S^-1 U^H of the singular values above the limit."""
+    """V S^-1 U^H over the singular values above the limit."""
     U, S, Vh = _hermitian_svd(F, self) if hermitian else F.linalg_svd(self, False)
     size = F.abs(S)
     kept = F.gt(size, _limit(F, size, self.shape[-2:], atol, rtol))
@@ -452,7 +454,7 @@ pinverse.sampler = _any_sizes
            " -> Tensor", promote=("self", "atol", "rtol"), namespaces=LINALG,
            grad=absent("the result is made of counts"))  # fmt: skip
 def matrix_rank(F: Ops, self: Tensor, atol: Tensor | None, rtol: Tensor | None, hermitian: bool) -> Tensor:
-    """The number of singular values above the limit."""
+    """The number of singular values above the larger of atol and rtol times the largest."""
     check_matrix("linalg.matrix_rank", self.shape, hermitian)
     if 0 in tuple(self.shape):
         return F.zeros(list(self.shape[:-2]), dtype=dtypes.int64)
@@ -482,9 +484,9 @@ def _() -> Iterator[Sample]:
            " -> (Tensor solution, Tensor residuals, Tensor rank, Tensor singular_values)",
            namespaces=LINALG)  # fmt: skip
 def linalg_lstsq(F: Ops, self: Tensor, b: Tensor, rcond: float | None, driver: str | None) -> Sequence[Tensor]:
-    """(X that brings A X nearest to B, the squares left over, A's rank, its singular values with "gelsd" or "gelss").
+    """(X that minimises the norm of self X - b; the sums of squares that remain; the rank; singular values).
 
-    All drivers are the same here: the pseudo-inverse.
+    All drivers compute with the pseudo-inverse; they differ in which of the results are empty, as PyTorch's do.
     """
     rows, columns = check_matrix("linalg.lstsq", self.shape)
     if driver not in (None, "gels", "gelsy", "gelsd", "gelss"):
@@ -516,7 +518,7 @@ def _() -> Iterator[Sample]:
 @composite("aten::linalg_matrix_power(Tensor self, int n) -> Tensor", namespaces=("linalg", "jit", "Tensor"),
            aliases=("matrix_power",))  # fmt: skip
 def matrix_power(F: Ops, self: Tensor, n: int) -> Tensor:
-    """The n-th power; of the inverse, if n is negative."""
+    """The n-th power of square matrices; that of the inverse if n is negative."""
     rows, _ = check_matrix("linalg.matrix_power", self.shape, True)
     if n == 0:
         return F.where(F.full([], False), self, F.eye(rows, dtype=self.dtype))  # of self, as far as gradients go
@@ -542,7 +544,7 @@ def _() -> Iterator[Sample]:
        aliases=("matrix_exp",), onnx=NO_ONNX,
        grad=dict(self=lambda F, g, self: _matrix_exp_gradient(F, g, self)))  # fmt: skip
 def matrix_exp(m: Numpy, self: Array) -> Array:
-    """The sum of self ** n / n!."""
+    """The exponential of square matrices: the sum of self ** n / n!."""
     check_matrix("linalg.matrix_exp", self.shape, True)
     wide = m.complex128 if self.dtype.kind == "c" else m.float64  # squares add up what they round
     return m.asarray(m.lapack.expm(self.astype(wide)), self.dtype) if self.size else self.copy()
@@ -573,7 +575,7 @@ def _() -> Iterator[Sample]:
 
 
 def _order(sizes: list[int]) -> list[list[int]]:
-    """The places that part each stretch of a chain of products so that the fewest multiplications are done."""
+    """The place at which splitting each stretch (i, j) of a chain of products takes the fewest multiplications."""
     count = len(sizes) - 1
     cost, split = [[0] * count for _ in range(count)], [[0] * count for _ in range(count)]
     for length in range(1, count):
@@ -587,7 +589,7 @@ def _order(sizes: list[int]) -> list[list[int]]:
 
 @composite("aten::linalg_multi_dot(Tensor[] tensors) -> Tensor", namespaces=LINALG)
 def multi_dot(F: Ops, tensors: Sequence[Tensor]) -> Tensor:
-    """The product of a chain of matrices, in the order that takes the fewest multiplications; vectors at its ends."""
+    """The product of a chain of matrices, in the order of fewest multiplications; its ends may be vectors."""
     if len(tensors) < 2:
         raise UsageError("linalg.multi_dot: expects at least 2 tensors")
     first, *middle, last = tensors
@@ -609,7 +611,7 @@ def multi_dot(F: Ops, tensors: Sequence[Tensor]) -> Tensor:
 
 @composite("aten::chain_matmul(Tensor[] matrices) -> Tensor", spreads=True, namespaces=("jit",))
 def chain_matmul(F: Ops, matrices: Sequence[Tensor]) -> Tensor:
-    """The product of a chain of matrices; of one, itself."""
+    """The product of a chain of matrices; a single one is returned itself."""
     return matrices[0] if len(matrices) == 1 else F.linalg_multi_dot(list(matrices))
 
 
@@ -632,7 +634,7 @@ _NORM = "int[2] dim=[-2, -1], bool keepdim=False, *, ScalarType? dtype=None) -> 
 def _two(name: str, self: Tensor, dim: Ints) -> tuple[int, int]:
     wrapped = [wrap_dim(d, self.ndim) for d in dim] if self.ndim else []
     if len(wrapped) != 2:
-        raise ShapeError(f"{name}: expects two dims of at least two, got {list(dim)} of {self.ndim}")
+        raise ShapeError(f"{name}: expects two dims of a tensor of at least 2, got {list(dim)} of {self.ndim}")
     first, second = wrapped
     if first == second:
         raise ShapeError(f"{name}: the dims {list(dim)} are the same")
@@ -645,7 +647,7 @@ def _checked_fraction(name: str, self: Tensor, dtype: DType | None) -> None:
 
 
 def _of_values(F: Ops, self: Tensor, dims: tuple[int, int], keepdim: bool, combine: Any) -> Tensor:
-    """A combination of the singular values over two dims."""
+    """`combine` of the singular values over two dims."""
     last = F.movedim(self, list(dims), [-2, -1])
     found = combine(F.linalg_svdvals(last))
     for d in sorted(dims) if keepdim else ():
@@ -655,8 +657,11 @@ def _of_values(F: Ops, self: Tensor, dims: tuple[int, int], keepdim: bool, combi
 
 @composite(f"aten::linalg_matrix_norm(Tensor self, Scalar ord, {_NORM}", namespaces=LINALG)
 def matrix_norm(F: Ops, self: Tensor, ord: Number, dim: Ints, keepdim: bool, dtype: DType | None) -> Tensor:
-    """A norm of matrices over two dims: the largest (smallest) sum of a column, 1 (-1), of a row, inf (-inf), or the
-    largest (smallest) singular value, 2 (-2)."""
+    """A norm of the matrices in two dims: 1 or inf, the largest sum of a column or row, 2, the largest singular value.
+
+    Negative ones take the smallest instead; a name is "fro", the 2-norm of all elements, or "nuc", the sum of the
+    singular values.
+    """
     _checked_fraction("linalg.matrix_norm", self, dtype)
     dims = _two("linalg.matrix_norm", self, dim)
     x = self if dtype is None else F._to_copy(self, dtype=dtype)
@@ -694,23 +699,26 @@ _ANY = "int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tens
 def linalg_norm(
     F: Ops, self: Tensor, ord: Number | None, dim: Ints | None, keepdim: bool, dtype: DType | None
 ) -> Tensor:
-    """The norm of vectors (one dim) or of matrices (two); without dim of the vector or matrix, without ord of all."""
+    """The norm over dim: of vectors along one dim, of matrices in two.
+
+    Without dim it is that of the vector or matrix self; without ord, too, the 2-norm of all elements.
+    """
     if ord is not None and (len(dim) == 2 if dim is not None else self.ndim == 2):
         return F.linalg_matrix_norm(self, ord, [-2, -1] if dim is None else dim, keepdim, dtype=dtype)
     if ord is not None and dim is None and self.ndim != 1:
-        raise ShapeError(f"linalg.norm: without dim, ord is of a vector or a matrix, not of {self.ndim} dims")
+        raise ShapeError(f"linalg.norm: ord needs a vector or a matrix, and the tensor has {self.ndim} dims; pass dim")
     return F.linalg_vector_norm(self, 2 if ord is None else ord, dim, keepdim, dtype=dtype)
 
 
 @composite(f"aten::linalg_norm.ord_str(Tensor self, str ord, {_ANY}", namespaces=LINALG)
 def linalg_norm_by_name(F: Ops, self: Tensor, ord: str, dim: Ints | None, keepdim: bool, dtype: DType | None) -> Tensor:
-    """A norm of matrices, "fro" or "nuc"."""
+    """The norm of matrices with a name: "fro" or "nuc"."""
     return F.linalg_matrix_norm(self, ord, [-2, -1] if dim is None else dim, keepdim, dtype=dtype)
 
 
 @composite("aten::nuclear_norm(Tensor self, bool keepdim=False) -> Tensor", namespaces=("jit",))
 def nuclear_norm(F: Ops, self: Tensor, keepdim: bool) -> Tensor:
-    """The sum of the singular values."""
+    """The sum of the singular values of matrices."""
     return F.linalg_matrix_norm(self, "nuc", [-2, -1], keepdim)
 
 
@@ -759,7 +767,7 @@ def linalg_cond(F: Ops, self: Tensor, p: Number | None) -> Tensor:
 
 @composite("aten::linalg_cond.p_str(Tensor self, str p) -> Tensor", namespaces=LINALG)
 def linalg_cond_by_name(F: Ops, self: Tensor, p: str) -> Tensor:
-    """A norm, "fro" or "nuc", times that of the inverse."""
+    """The condition number by a norm, "fro" or "nuc": that of self times that of the inverse."""
     check_matrix("linalg.cond", self.shape, True)
     return _cond_by_inverse(F, self, p)
 

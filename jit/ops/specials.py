@@ -18,7 +18,7 @@ from jit.ir.samples import Sample, make, sample, strided, unary, whole
 from .common import is_complex
 
 if TYPE_CHECKING:
-    from .protocols import Elements, Math, OnnxWriter, Ops, Tensor, Value
+    from .protocols import Array, Elements, Math, Numpy, OnnxWriter, Ops, Tensor, Value
 
 NO_ONNX = absent("ONNX has no such function")
 NO_FORMULA = absent("there is no formula for it in simpler functions")
@@ -39,7 +39,7 @@ def _between(low: float, high: float, integers: bool = True) -> Any:
            namespaces=EVERYWHERE, onnx=NO_ONNX, samples=_between(0.5, 6),
            grad=dict(self=lambda F, g, self: g * F.digamma(self)))  # fmt: skip
 def lgamma(m: Math, self: Elements) -> Elements:
-    """The logarithm of the size of the gamma function."""
+    """The logarithm of the absolute value of the gamma function."""
     return m.where(self == -m.inf, m.inf, m.special.gammaln(self))
 
 
@@ -48,7 +48,7 @@ def lgamma(m: Math, self: Elements) -> Elements:
            namespaces=EVERYWHERE, onnx=NO_ONNX, samples=_between(0.5, 6),
            grad=dict(self=lambda F, g, self: g * F.polygamma(1, self)))  # fmt: skip
 def digamma(m: Math, self: Elements) -> Elements:
-    """The derivative of lgamma; -inf or inf at 0 by the sign of the zero, nan at negative whole numbers."""
+    """The derivative of lgamma; -inf at 0.0, inf at -0.0, NaN at negative whole numbers."""
     return m.where(self == 0, m.copysign(m.inf, -self), m.special.digamma(self))
 
 
@@ -67,13 +67,13 @@ def polygamma(m: Math, n: int, self: Elements) -> Elements:
 
 
 def _hurwitz(m: Math, s: Any, q: Any) -> Elements:
-    """zeta(s, q), reaching to negative q through the whole numbers in between, as q is counted from there."""
+    """zeta(s, q), for negative q as well."""
     found = m.special.zeta(s, q)
     return m.where((q <= 0) & (q == m.floor(q)), m.inf, _continued(m, s, q, found))
 
 
 def _continued(m: Any, s: Any, q: Any, found: Any) -> Any:
-    """The terms of negative q one by one; after them, q is positive and SciPy knows the rest."""
+    """zeta(s, q) for negative q: terms are added one by one until q is positive, where SciPy computes the rest."""
     negative = (q < 0) & (q > -1e4)
     if not m.any(negative):
         return found
@@ -157,7 +157,7 @@ igammac.samples(_positive_pairs)
            grad=dict(self=NO_FORMULA,
                      other=lambda F, g, self, other: g * -self * F.special_zeta(self + 1, other)))  # fmt: skip
 def special_zeta(m: Math, self: Elements, other: Elements) -> Elements:
-    """Hurwitz's zeta function: the sum of (k + other) ** -self."""
+    """Hurwitz's zeta function: the sum of (k + other) ** -self over k = 0, 1, ..."""
     return m.where(self == 1, m.inf, m.where(self < 1, m.nan, _hurwitz(m, self, other)))
 
 
@@ -176,7 +176,7 @@ def _() -> Iterator[Sample]:
            cost=200,
            samples=unary(-0.9, 0.9), grad=dict(self=lambda F, g, out: g * HALF_SQRT_PI * F.exp(out * out)))  # fmt: skip
 def erfinv(m: Math, self: Elements) -> Elements:
-    """The inverse of erf."""
+    """The inverse of erf at self."""
     return m.special.erfinv(self)
 
 
@@ -191,7 +191,7 @@ def special_erfcx(m: Math, self: Elements) -> Elements:
 
 @composite("aten::special_ndtr(Tensor self) -> Tensor", namespaces=SPECIAL_ONLY, samples=unary(double=False))
 def special_ndtr(F: Ops, self: Tensor) -> Tensor:
-    """The share of a standard normal distribution that lies below self."""
+    """The distribution function of the standard normal distribution: the probability of a number below self."""
     x = self * math.sqrt(0.5)
     tail = 0.5 * F.erfc(F.abs(x))  # erfc is exact where it is small
     return F.where(F.lt(F.abs(x), 1), 0.5 + 0.5 * F.erf(x), F.where(F.gt(x, 0), 1 - tail, tail))
@@ -203,7 +203,7 @@ def special_ndtr(F: Ops, self: Tensor) -> Tensor:
            grad=dict(self=lambda F, g, self, out:
                           g * F.exp(-self * self / 2 - LOG_SQRT_2_PI - out)))  # fmt: skip
 def special_log_ndtr(m: Math, self: Elements) -> Elements:
-    """The logarithm of ndtr, exact where ndtr underflows."""
+    """The logarithm of ndtr, accurate where ndtr underflows."""
     return m.special.log_ndtr(self)
 
 
@@ -212,7 +212,7 @@ def special_log_ndtr(m: Math, self: Elements) -> Elements:
            cost=200, samples=unary(0.05, 0.95, integers=False),
            grad=dict(self=lambda F, g, out: g * math.sqrt(2 * math.pi) * F.exp(out * out / 2)))  # fmt: skip
 def special_ndtri(m: Math, self: Elements) -> Elements:
-    """The inverse of ndtr."""
+    """The inverse of ndtr at self."""
     return m.special.ndtri(self)
 
 
@@ -223,7 +223,7 @@ def special_ndtri(m: Math, self: Elements) -> Elements:
 @pointwise("aten::special_entr(Tensor self) -> Tensor", cost=25, promote="float", namespaces=SPECIAL_ONLY,
            samples=unary(0.1, 3), grad=dict(self=lambda F, g, self: -g * (F.log(self) + 1)))  # fmt: skip
 def special_entr(m: Math, self: Elements) -> Elements:
-    """-self * log(self); 0 at 0, -inf below."""
+    """-self * log(self); 0 where self is 0, -inf where it is negative."""
     inside = -self * m.log(m.where(self > 0, self, 1))
     return m.where(self > 0, inside, m.where(self == 0, 0, m.where(self < 0, -math.inf, self)))
 
@@ -243,7 +243,7 @@ def _(g: OnnxWriter, self: Value) -> Value:
            grad=dict(self=lambda F, g, self, other: g * F.where(_nothing(F, self, other), 0, F.log1p(other)),
                      other=lambda F, g, self, other: g * self / (other + 1)))  # fmt: skip
 def special_xlog1py(m: Math, self: Elements, other: Elements) -> Elements:
-    """self * log(1 + other); 0 where self is 0, unless other is nan."""
+    """self * log(1 + other); 0 where self is 0 and other is not NaN."""
     product = m.where(self == 0, 0, self) * m.log1p(m.where(self == 0, 0, other))
     return m.where(m.isnan(other), other, product)
 
@@ -274,7 +274,7 @@ def _() -> Iterator[Sample]:
 @composite("aten::sinc(Tensor self) -> Tensor", inplace=True, namespaces=EVERYWHERE,
            samples=unary(0.1, 3, special=False))  # fmt: skip
 def sinc(F: Ops, self: Tensor) -> Tensor:
-    """sin(pi * self) / (pi * self); 1 at 0."""
+    """sin(pi * self) / (pi * self); 1 where self is 0."""
     x = self * math.pi
     near = F.lt(F.abs(x), 3e-4)
     square = F.square(F.where(near, x, 0))
@@ -294,7 +294,7 @@ def _at_zero(F: Ops, x: Tensor, quotient: Any, limit: float) -> Tensor:
 @pointwise("aten::i0(Tensor self) -> Tensor", promote="float", inplace=True, namespaces=EVERYWHERE, onnx=NO_ONNX,
            cost=200, samples=unary(), grad=dict(self=lambda F, g, self: g * F.special_i1(self)))  # fmt: skip
 def i0(m: Math, self: Elements) -> Elements:
-    """The modified Bessel function of the first kind, order 0."""
+    """The modified Bessel function of the first kind of order 0."""
     return m.special.i0(self)
 
 
@@ -304,7 +304,7 @@ def i0(m: Math, self: Elements) -> Elements:
            grad=dict(self=lambda F, g, self:
                           g * (F.i0(self) - _at_zero(F, self, lambda x: F.special_i1(x) / x, 0.5))))  # fmt: skip
 def special_i1(m: Math, self: Elements) -> Elements:
-    """The modified Bessel function of the first kind, order 1."""
+    """The modified Bessel function of the first kind of order 1."""
     return m.special.i1(self)
 
 
@@ -313,7 +313,7 @@ def special_i1(m: Math, self: Elements) -> Elements:
            samples=_between(0.2, 4),
            grad=dict(self=lambda F, g, self, out: g * (F.special_i1e(self) - F.sgn(self) * out)))  # fmt: skip
 def special_i0e(m: Math, self: Elements) -> Elements:
-    """i0 scaled by exp(-|self|)."""
+    """exp(-|self|) * i0(self)."""
     return m.special.i0e(self)
 
 
@@ -326,7 +326,7 @@ def _i1e_slope(F: Ops, self: Tensor, out: Tensor) -> Tensor:
            samples=_between(0.2, 4),
            grad=dict(self=lambda F, g, self, out: g * _i1e_slope(F, self, out)))  # fmt: skip
 def special_i1e(m: Math, self: Elements) -> Elements:
-    """i1 scaled by exp(-|self|)."""
+    """exp(-|self|) * i1(self)."""
     return m.special.i1e(self)
 
 
@@ -335,7 +335,7 @@ def special_i1e(m: Math, self: Elements) -> Elements:
            cost=200, samples=unary(-6, 6, special=False),
            grad=dict(self=lambda F, g, self: -g * F.special_bessel_j1(self)))  # fmt: skip
 def special_bessel_j0(m: Math, self: Elements) -> Elements:
-    """The Bessel function of the first kind, order 0."""
+    """The Bessel function of the first kind of order 0."""
     return m.special.j0(self)
 
 
@@ -348,7 +348,7 @@ def _j1_slope(F: Ops, x: Tensor) -> Tensor:
            cost=200,
            samples=unary(-6, 6, special=False), grad=dict(self=lambda F, g, self: g * _j1_slope(F, self)))  # fmt: skip
 def special_bessel_j1(m: Math, self: Elements) -> Elements:
-    """The Bessel function of the first kind, order 1."""
+    """The Bessel function of the first kind of order 1."""
     return m.special.j1(self)
 
 
@@ -357,7 +357,7 @@ def special_bessel_j1(m: Math, self: Elements) -> Elements:
            cost=200,
            samples=_between(0.5, 6), grad=dict(self=lambda F, g, self: -g * F.special_bessel_y1(self)))  # fmt: skip
 def special_bessel_y0(m: Math, self: Elements) -> Elements:
-    """The Bessel function of the second kind, order 0."""
+    """The Bessel function of the second kind of order 0."""
     return m.special.y0(self)
 
 
@@ -366,19 +366,19 @@ def special_bessel_y0(m: Math, self: Elements) -> Elements:
            cost=200, samples=_between(0.5, 6),
            grad=dict(self=lambda F, g, self, out: g * (F.special_bessel_y0(self) - out / self)))  # fmt: skip
 def special_bessel_y1(m: Math, self: Elements) -> Elements:
-    """The Bessel function of the second kind, order 1."""
+    """The Bessel function of the second kind of order 1."""
     return m.special.y1(self)
 
 
 @composite("aten::special_modified_bessel_i0(Tensor self) -> Tensor", namespaces=SPECIAL_ONLY, onnx=NO_ONNX)
 def special_modified_bessel_i0(F: Ops, self: Tensor) -> Tensor:
-    """i0 by another name."""
+    """The modified Bessel function of the first kind of order 0: `i0`."""
     return F.i0(self)
 
 
 @composite("aten::special_modified_bessel_i1(Tensor self) -> Tensor", namespaces=SPECIAL_ONLY, onnx=NO_ONNX)
 def special_modified_bessel_i1(F: Ops, self: Tensor) -> Tensor:
-    """i1 by another name."""
+    """The modified Bessel function of the first kind of order 1: `i1`."""
     return F.special_i1(self)
 
 
@@ -395,7 +395,7 @@ special_modified_bessel_i1.samples(special_modified_bessel_i0.sampler)  # type: 
            cost=200, onnx=NO_ONNX, samples=_between(0.5, 6),
            grad=dict(self=lambda F, g, self: -g * F.special_modified_bessel_k1(self)))  # fmt: skip
 def special_modified_bessel_k0(m: Math, self: Elements) -> Elements:
-    """The modified Bessel function of the second kind, order 0."""
+    """The modified Bessel function of the second kind of order 0."""
     return m.special.k0(self)
 
 
@@ -405,7 +405,7 @@ def special_modified_bessel_k0(m: Math, self: Elements) -> Elements:
            grad=dict(self=lambda F, g, self, out:
                           -g * (F.special_modified_bessel_k0(self) + out / self)))  # fmt: skip
 def special_modified_bessel_k1(m: Math, self: Elements) -> Elements:
-    """The modified Bessel function of the second kind, order 1."""
+    """The modified Bessel function of the second kind of order 1."""
     return m.special.k1(self)
 
 
@@ -414,7 +414,7 @@ def special_modified_bessel_k1(m: Math, self: Elements) -> Elements:
            cost=200, onnx=NO_ONNX, samples=_between(0.5, 6),
            grad=dict(x=lambda F, g, x, out: g * (out - F.special_scaled_modified_bessel_k1(x))))  # fmt: skip
 def special_scaled_modified_bessel_k0(m: Math, x: Elements) -> Elements:
-    """modified_bessel_k0 scaled by exp(x)."""
+    """exp(x) * modified_bessel_k0(x)."""
     return m.special.k0e(x)
 
 
@@ -424,14 +424,14 @@ def special_scaled_modified_bessel_k0(m: Math, x: Elements) -> Elements:
            grad=dict(x=lambda F, g, x, out:
                        g * (out - F.special_scaled_modified_bessel_k0(x) - out / x)))  # fmt: skip
 def special_scaled_modified_bessel_k1(m: Math, x: Elements) -> Elements:
-    """modified_bessel_k1 scaled by exp(x)."""
+    """exp(x) * modified_bessel_k1(x)."""
     return m.special.k1e(x)
 
 
 @composite("aten::special_spherical_bessel_j0(Tensor x) -> Tensor", namespaces=SPECIAL_ONLY,
            samples=unary(0.2, 5, special=False))  # fmt: skip
 def special_spherical_bessel_j0(F: Ops, x: Tensor) -> Tensor:
-    """sin(x) / x; 1 at 0."""
+    """The spherical Bessel function of order 0, sin(x) / x; 1 at 0."""
     zero = F.eq(x, 0)
     return F.where(zero, 1, F.sin(x) / F.where(zero, 1, x))
 
@@ -440,7 +440,7 @@ def special_spherical_bessel_j0(F: Ops, x: Tensor) -> Tensor:
 @pointwise("aten::special_airy_ai(Tensor x) -> Tensor", promote="float", namespaces=SPECIAL_ONLY, onnx=NO_ONNX,
            cost=200, grad=NO_FORMULA, samples=unary(-6, 3, special=False))  # fmt: skip
 def special_airy_ai(m: Math, x: Elements) -> Elements:
-    """Airy's function Ai."""
+    """The Airy function Ai."""
     return m.where(x > 1e3, 0.0, m.special.airy(x)[0])  # SciPy does not know how small it is there
 
 
@@ -456,7 +456,7 @@ STEPS = 100_000
 
 
 def _polynomial(name: str, what: str, evaluate: Any) -> Op:
-    """Declare `special_<name>(x, n)`: of whole degree n, 0 where n is negative, as `evaluate(m, n, x)` says."""
+    """Declare `special_<name>(x, n)` by `evaluate(m, n, x)`: n is rounded toward zero, and a negative one gives 0."""
     declared = pointwise(
         f"aten::special_{name}(Tensor x, Tensor n) -> Tensor", cost=200, promote="float", namespaces=SPECIAL_ONLY,
         onnx=NO_ONNX, grad=absent("the degree is a value, so there is no one formula"), samples=_degrees,
@@ -479,16 +479,16 @@ def _degrees() -> Iterator[Sample]:
     yield sample(make(0), make(0), note="empty")
 
 
-def _step_by_step(m: Any, name: str, n: Any, x: Any, limit: int) -> Any:
-    """SciPy's polynomial; where the degree is above `limit` (or none), that of degree 0."""
+def _step_by_step(m: Numpy, name: str, n: Array, x: Array, limit: int) -> Any:
+    """SciPy's polynomial of degree n, or of degree 0 where n is above `limit` (or NaN)."""
     return getattr(m.special, f"eval_{name}")(m.where(n <= limit, n, 0).astype(m.int64), x)
 
 
 def _refused_above(name: str) -> Any:
-    def evaluate(m: Any, n: Any, x: Any) -> Any:
+    def evaluate(m: Numpy, n: Array, x: Array) -> Any:
         if m.any(n > STEPS):
             raise UsageError(
-                f"{name}_polynomial: degrees up to {STEPS} are computed, because every one of them takes a step; "
+                f"{name}_polynomial: the degree n should be at most {STEPS}, as each degree takes a step, "
                 f"got {m.max(n):.6g}"
             )
         return _step_by_step(m, name, n, x, STEPS)
@@ -501,9 +501,9 @@ def _hermite(name: str) -> Any:
 
 
 def _chebyshev(near: Any, far: Any) -> Any:
-    """One of the four kinds: `near(at)` of SciPy's, found step by step; `far(waves, n)` where these go too far."""
+    """One of the four kinds: `near(at)` in SciPy's polynomials, step by step, or `far(waves, n)` above their limit."""
 
-    def evaluate(m: Any, n: Any, x: Any) -> Any:
+    def evaluate(m: Numpy, n: Array, x: Array) -> Any:
         low = m.where(n <= CHEBYSHEV_STEPS, n, 0)
         found = near(lambda name, lower=0: _step_by_step(m, name, low - lower, x, CHEBYSHEV_STEPS))
         is_far = (n > CHEBYSHEV_STEPS) | m.isnan(found)  # nan: steps have overflowed
@@ -518,43 +518,43 @@ class _Waves:
     Every kind at -x is itself or its sibling at x, with the sign of odd degrees turned.
     """
 
-    def __init__(self, m: Any, x: Any) -> None:
+    def __init__(self, m: Numpy, x: Array) -> None:
         self.m, self.x, self.size = m, x, m.abs(x)
         self.inner, self.outer = m.arccos(m.minimum(self.size, 1)), m.arccosh(m.maximum(self.size, 1))
 
-    def cos(self, k: Any) -> Any:
+    def cos(self, k: Array | float) -> Array:
         return self.m.where(self.size <= 1, self.m.cos(k * self.inner), self.m.cosh(k * self.outer))
 
-    def sin(self, k: Any) -> Any:
+    def sin(self, k: Array | float) -> Array:
         return self.m.where(self.size <= 1, self.m.sin(k * self.inner), self.m.sinh(k * self.outer))
 
-    def quotient(self, above: Any, below: Any, at_one: Any) -> Any:
+    def quotient(self, above: Array, below: Array, at_one: Array | float) -> Array:
         endless = self.m.where(self.m.isinf(self.size), self.m.inf, above / below)
         return self.m.where(self.size == 1, at_one, endless)
 
-    def signed(self, n: Any, found: Any) -> Any:
+    def signed(self, n: Array, found: Array) -> Array:
         return self.m.where((self.x < 0) & (self.m.remainder(n, 2) == 1), -found, found)
 
-    def first(self, n: Any) -> Any:
+    def first(self, n: Array) -> Array:
         return self.signed(n, self.cos(n))
 
-    def second(self, n: Any) -> Any:
+    def second(self, n: Array) -> Array:
         return self.signed(n, self.quotient(self.sin(n + 1), self.sin(1), n + 1))
 
-    def half(self, n: Any, fourth: Any) -> Any:
-        """The third kind, and where `fourth`, the fourth."""
+    def half(self, n: Array, fourth: Array) -> Array:
+        """The third kind, or the fourth where `fourth` is true."""
         third = self.quotient(self.cos(n + 0.5), self.cos(0.5), 1)
         return self.signed(n, self.m.where(fourth, self.quotient(self.sin(n + 0.5), self.sin(0.5), 2 * n + 1), third))
 
-    def third(self, n: Any) -> Any:
+    def third(self, n: Array) -> Array:
         return self.half(n, self.x < 0)
 
-    def fourth(self, n: Any) -> Any:
+    def fourth(self, n: Array) -> Array:
         return self.half(n, self.x >= 0)
 
 
 def _shifted(evaluate: Any) -> Any:
-    """The polynomial shifted from [-1, 1] to [0, 1]."""
+    """The polynomial at 2 * x - 1, which is orthogonal on [0, 1] rather than on [-1, 1]."""
     return lambda m, n, x: evaluate(m, n, 2 * x - 1)
 
 
@@ -570,7 +570,7 @@ for _letter, (_kind, _evaluate) in _CHEBYSHEV.items():
         f"shifted_chebyshev_polynomial_{_letter}", f"shifted Chebyshev polynomial of the {_kind} kind",
         _shifted(_evaluate),
     )  # fmt: skip
-_polynomial("hermite_polynomial_h", "Hermite polynomial, as physicists scale it", _hermite("hermite"))
-_polynomial("hermite_polynomial_he", "Hermite polynomial, as probabilists scale it", _hermite("hermitenorm"))
+_polynomial("hermite_polynomial_h", "physicists' Hermite polynomial", _hermite("hermite"))
+_polynomial("hermite_polynomial_he", "probabilists' Hermite polynomial", _hermite("hermitenorm"))
 _polynomial("laguerre_polynomial_l", "Laguerre polynomial", _refused_above("laguerre"))
 _polynomial("legendre_polynomial_p", "Legendre polynomial", _refused_above("legendre"))

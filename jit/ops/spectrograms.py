@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 
 
 def _lengths(name: str, n_fft: int, hop_length: int | None, win_length: int | None, window: Any) -> tuple[Any, Any]:
-    """(hop, length of the window), of which a quarter of n_fft and n_fft are the defaults."""
+    """(hop, length of the window); the defaults are n_fft // 4 and n_fft."""
     hop = n_fft // 4 if hop_length is None else hop_length
     length = n_fft if win_length is None else win_length
     if hop < 1:
-        raise UsageError(f"{name}: hop_length should be at least 1, not {hop}")
+        raise UsageError(f"{name}: hop_length should be at least 1, got {hop}")
     if not 0 < length <= n_fft:
-        raise UsageError(f"{name}: win_length should lie between 1 and n_fft = {n_fft}, not be {length}")
+        raise UsageError(f"{name}: win_length should lie between 1 and n_fft = {n_fft}, got {length}")
     if window is not None and tuple(window.shape) != (length,):
         raise ShapeError(f"{name}: the window should have the sizes [{length}], got {list(window.shape)}")
     return hop, length
 
 
 def _centred(F: Ops, window: Tensor | None, n_fft: int, length: Any, like: DType) -> Tensor | None:
-    """The window in the middle of n_fft entries; None where it changes nothing."""
+    """The window in the middle of n_fft entries; None for a window of ones that fills them."""
     if length == n_fft:
         return window
     if window is None:
@@ -45,9 +45,9 @@ def _centred(F: Ops, window: Tensor | None, n_fft: int, length: Any, like: DType
 
 
 def _ends(n_fft: int, length: int, center: bool, align_to_window: bool | None) -> list[int]:
-    """The number of entries that are put before a signal and after it."""
+    """The numbers of entries by which a signal is padded at its front and its end."""
     if center and align_to_window is not None:
-        raise UsageError("stft: align_to_window is for center=False alone; leave it out, or say center=False")
+        raise UsageError("stft: align_to_window is for center=False alone; leave it out, or pass center=False")
     missing = n_fft - length if align_to_window else 0
     return [n_fft // 2] * 2 if center else [missing // 2, missing - missing // 2]
 
@@ -56,16 +56,16 @@ def _ends(n_fft: int, length: int, center: bool, align_to_window: bool | None) -
 
 
 def _check_signal(self: Tensor, window: Tensor | None, onesided: bool | None, return_complex: bool | None) -> bool:
-    """Whether numbers are complex, if all is well."""
+    """Whether the numbers are complex; an error if the arguments do not fit each other."""
     if self.dtype.is_integral:
-        raise DTypeError(f"stft: expects floating or complex numbers, not {self.dtype.name}")
+        raise DTypeError(f"stft: expects floating or complex numbers, got {self.dtype.name}; cast with x.float()")
     if self.ndim not in (1, 2):
         raise ShapeError(f"stft: expects a tensor of 1 or 2 dims, got the sizes {list(self.shape)}")
     complex = self.dtype.is_complex or (window is not None and window.dtype.is_complex)
     if return_complex is None and not complex:
-        raise UsageError("stft: say return_complex=True, or False for real and imaginary parts in a last dim")
+        raise UsageError("stft: pass return_complex=True, or False for real and imaginary parts in a last dim")
     if onesided and complex:
-        raise UsageError("stft: of complex numbers there is no one-sided spectrum; say onesided=False")
+        raise UsageError("stft: complex numbers have no one-sided spectrum; pass onesided=False")
     return complex
 
 
@@ -80,11 +80,11 @@ def stft(
     center: bool, pad_mode: str, normalized: bool, onesided: bool | None, return_complex: bool | None,
     align_to_window: bool | None,
 ) -> Tensor:  # fmt: skip
-    """The spectra of a signal's windows, as columns: [bins, frames], or [batch, bins, frames] of a batch of signals.
+    """The spectra of windows of a signal, as columns: [bins, frames], or [batch, bins, frames] for a batch of signals.
 
-    Windows of `win_length` entries, by default `n_fft`, begin every `hop_length`, by default a quarter of that. With
-    `center`, the signal is padded on both sides so that window number t lies around entry t * hop_length. Without, the
-    first n_fft entries belong to window 0; with `align_to_window`, only its own win_length entries need be there.
+    Windows of `win_length` entries, by default `n_fft`, begin every `hop_length` entries, by default a quarter of
+    n_fft. With `center`, the signal is padded on both sides so that window t lies around entry t * hop_length. Without
+    it, window 0 takes the first n_fft entries; with `align_to_window`, it needs only its own win_length entries.
     """
     complex = _check_signal(self, window, onesided, return_complex)
     hop, length = _lengths("stft", n_fft, hop_length, win_length, window)
@@ -93,7 +93,7 @@ def stft(
     if any(ends):
         x = F.squeeze(F.pad(F.unsqueeze(x, 0), ends, pad_mode if center else "constant"), 0)
     if not 0 < n_fft <= x.shape[1]:
-        raise UsageError(f"stft: n_fft should lie between 1 and the {x.shape[1]} entries of the signal, not be {n_fft}")
+        raise UsageError(f"stft: n_fft should lie between 1 and the {x.shape[1]} entries of the signal, got {n_fft}")
     frames = F.unfold(x, 1, n_fft, hop)
     weights = _centred(F, window, n_fft, length, x.dtype)
     frames = frames if weights is None else frames * weights
@@ -137,7 +137,7 @@ def _(
 
 
 def _tall(length: int, dtype: str = "float32") -> Any:
-    """A window that is nowhere near zero."""
+    """A window without elements near zero."""
     return make(length, low=0.5, high=1.5, seed=9).astype(dtype)
 
 
@@ -161,7 +161,7 @@ def _() -> Iterator[Sample]:
 @array("aten::_checked_envelope(Tensor self) -> Tensor", raises=True, namespaces=(), onnx="Identity",
        grad=dict(self=lambda F, g: g))  # fmt: skip
 def _checked_envelope(m: Numpy, self: Array) -> Array:
-    """The sum of overlapping windows; UsageError where it is zero, as there is no signal to be found."""
+    """The sum of overlapping windows itself; UsageError where it is zero, as the signal cannot be recovered there."""
     if self.size and m.abs(self).min() < 1e-11:
         raise UsageError("istft: somewhere the windows add up to zero; take a larger window or a smaller hop_length")
     return m.array(self)
@@ -181,7 +181,7 @@ def _() -> Iterator[Sample]:
 def _check_spectra(
     self: Tensor, n_fft: int, onesided: bool | None, window: Tensor | None, return_complex: bool
 ) -> bool:
-    """Whether the spectra are halves, if all is well."""
+    """Whether the spectra are halves; an error if the arguments do not fit each other."""
     if not self.dtype.is_complex:
         raise DTypeError("istft: expects a complex tensor, as stft gives it with return_complex=True")
     if self.ndim not in (2, 3) or not self.numel():
@@ -193,7 +193,7 @@ def _check_spectra(
     if return_complex and half:
         raise UsageError("istft: one half of a spectrum gives a real signal; leave return_complex out")
     if window is not None and window.dtype.is_complex and not return_complex:
-        raise UsageError("istft: with a complex window, say return_complex=True")
+        raise UsageError("istft: a complex window gives a complex signal; pass return_complex=True")
     return half
 
 
@@ -203,11 +203,11 @@ def istft(
     F: Ops, self: Tensor, n_fft: int, hop_length: int | None, win_length: int | None, window: Tensor | None,
     center: bool, normalized: bool, onesided: bool | None, length: int | None, return_complex: bool,
 ) -> Tensor:  # fmt: skip
-    """The signal whose `stft` is nearest to `self`, by adding up overlapping windows."""
+    """The signal whose `stft` is nearest to `self`, [bins, frames] or [batch, bins, frames]."""
     half = _check_spectra(self, n_fft, onesided, window, return_complex)
     hop, wide = _lengths("istft", n_fft, hop_length, win_length, window)
     if hop > wide:
-        raise UsageError(f"istft: hop_length should be at most win_length = {wide}, not {hop}")
+        raise UsageError(f"istft: hop_length should be at most win_length = {wide}, got {hop}")
     spectra = F.transpose(F.unsqueeze(self, 0) if self.ndim == 2 else self, 1, 2)
     parts = F.ones([n_fft], dtype=F.view_as_real(self).dtype) if window is None and wide == n_fft else None
     weights = _centred(F, window, n_fft, wide, F.view_as_real(self).dtype) if parts is None else parts
@@ -224,7 +224,7 @@ def istft(
 def _overlapped(
     F: Ops, frames: Tensor, weights: Any, n_fft: int, hop: Any, start: int, length: int | None, center: bool
 ) -> Tensor:
-    """Frames [batch, number, n_fft] added up where they lie, over what the squared windows add up to."""
+    """Frames [batch, number, n_fft] summed at their places and divided by the sum of the squared windows."""
     batch, number, _ = frames.shape
     whole = n_fft + hop * (number - 1)
     end = whole - start if length is None else start + length

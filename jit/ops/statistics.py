@@ -28,7 +28,7 @@ NO_ONNX = absent("ONNX has no such operator")
 
 
 def _unknown(F: Ops, g: Tensor) -> Any:
-    raise AutogradError("what `unique` and its like give has no derivative; take them of x.detach()")
+    raise AutogradError("unique and unique_consecutive have no derivative; call them with x.detach()")
 
 
 REFUSED: Any = dict(self=_unknown)
@@ -39,7 +39,7 @@ REFUSED: Any = dict(self=_unknown)
 
 @composite("aten::kthvalue(Tensor self, int k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)")
 def kthvalue(F: Ops, self: Tensor, k: int, dim: int, keepdim: bool) -> Sequence[Tensor]:
-    """(the k-th smallest along dim, where it was), counted from 1; NaN is the largest."""
+    """(the k-th smallest element along dim, its index), counted from 1; NaN is the largest."""
     at = wrap_dim(dim, self.ndim)
     size = self.shape[at] if self.ndim else 1
     if not 1 <= k <= size:
@@ -59,7 +59,7 @@ def _() -> Iterator[Sample]:
 
 
 def _middle(F: Ops, self: Tensor, values: Tensor, dim: int, skip_nan: bool) -> Tensor:
-    """The place of the median in a sorted dim, in which NaNs are last: the first of them, or without counting them."""
+    """The index of the median in a sorted dim, whose NaNs are last: that of the first NaN, or with skip_nan of none."""
     size = self.shape[dim]
     shape = [1 if d == dim else s for d, s in enumerate(values.shape)]
     if not self.dtype.is_floating_point:
@@ -84,13 +84,13 @@ def _median(F: Ops, name: str, self: Tensor, dim: int, keepdim: bool, skip_nan: 
 
 @composite("aten::median.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)")
 def median_of_rows(F: Ops, self: Tensor, dim: int, keepdim: bool) -> Sequence[Tensor]:
-    """(the median along dim, the lower one of two, where it was); NaN if one is."""
+    """(the median along dim, the lower of two, its index), or that of all elements; NaN if an element is."""
     return _median(F, "median", self, dim, keepdim, False)
 
 
 @composite("aten::nanmedian.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)")
 def nanmedian_of_rows(F: Ops, self: Tensor, dim: int, keepdim: bool) -> Sequence[Tensor]:
-    """(the median along dim of what is not NaN, where it was)."""
+    """(the median along dim of the elements that are not NaN, its index), or that of all elements."""
     return _median(F, "nanmedian", self, dim, keepdim, True)
 
 
@@ -109,7 +109,7 @@ def _median_type(self: KnownType) -> TensorType:
 
 
 def _median_gradient(F: Ops, g: Tensor, self: Tensor, out: Tensor) -> Tensor:
-    """Evenly among the elements that are the median."""
+    """g shared evenly among the elements that are the median."""
     ties = F.logical_or(F.eq(self, out), F.logical_and(F.isnan(self), F.isnan(out)))
     ties = F._to_copy(ties, dtype=g.dtype)
     return g / F.sum(ties) * ties
@@ -125,7 +125,7 @@ def _median_of_all(m: Numpy, self: Array, numbers: Array) -> Any:
 @array("aten::median(Tensor self) -> Tensor", type=_median_type, promote=("self",),
        grad=dict(self=lambda F, g, self, out: _median_gradient(F, g, self, out)))  # fmt: skip
 def median(m: Numpy, self: Array) -> Array:
-    """The median of all elements, the lower one of two; NaN if one is."""
+    """The median of all elements, the lower of two; NaN if an element is."""
     if self.dtype.kind == "f" and m.any(m.isnan(self)):
         return m.asarray(m.nan, self.dtype)
     return _median_of_all(m, self, self)
@@ -166,7 +166,7 @@ def _() -> Iterator[Sample]:
        grad=dict(self=lambda F, g, out, self_meta, dim, keepdim:
                       selected_gradient(F, g, self_meta, dim, keepdim, out[1])))  # fmt: skip
 def mode(m: Numpy, self: Array, dim: int, keepdim: bool) -> Sequence[Array | None]:
-    """(the most frequent along dim, the smallest of several, the last place where it stands)."""
+    """(the most frequent element along dim, the smallest of several; the last index at which it stands)."""
     at = wrap_dim(dim, self.ndim)
     if not self.ndim:
         return self.copy(), m.zeros((), m.int64)
@@ -176,7 +176,7 @@ def mode(m: Numpy, self: Array, dim: int, keepdim: bool) -> Sequence[Array | Non
     return picked(m, self, m.expand_dims(places.astype(m.int64), at), at, keepdim)
 
 
-def _mode_place(row: Any) -> int:
+def _mode_place(row: Array) -> int:
     values, counts = np.unique(row, return_counts=True)
     found = values[counts.argmax()]
     return int(np.flatnonzero((row == found) | ((row != row) & (found != found)))[-1])
@@ -199,7 +199,7 @@ def _() -> Iterator[Sample]:
 
 @composite("aten::msort(Tensor self) -> Tensor")
 def msort(F: Ops, self: Tensor) -> Tensor:
-    """Sorted along the first dim."""
+    """self sorted along dim 0."""
     return F.sort(self, 0)[0]
 
 
@@ -216,16 +216,18 @@ _WAYS = ("linear", "lower", "higher", "midpoint", "nearest")
 def _quantile(
     F: Ops, name: str, self: Tensor, q: Tensor, dim: int | None, keepdim: bool, way: str, skip_nan: bool
 ) -> Tensor:
-    """Sort, and read between the two places that each of `q` falls among. The dims of q come first."""
+    """The quantiles, by sorting and interpolating between two places; the dims of q come first."""
     if self.dtype not in (dtypes.float32, dtypes.float64):
-        raise DTypeError(f"{name} takes float32 and float64 tensors, not {self.dtype}; cast first")
+        raise DTypeError(f"{name}: expects a float32 or float64 tensor, got {self.dtype}; cast first")
     if way not in _WAYS:
-        raise UsageError(f"{name}: interpolation is one of {', '.join(_WAYS)}, got {way!r}")
+        raise UsageError(f"{name}: interpolation should be one of {', '.join(_WAYS)}, got {way!r}")
     if q.ndim > 1 or q.dtype is not self.dtype:
-        raise UsageError(f"{name}: q is a number or a vector of the input's dtype, got {list(q.shape)} of {q.dtype}")
+        raise UsageError(
+            f"{name}: q should be a number or a vector of the input's dtype, got {list(q.shape)} of {q.dtype}"
+        )
     known = getattr(q, "_array", None)
     if known is not None and not ((known >= 0) & (known <= 1)).all():
-        raise UsageError(f"{name}: q lies between 0 and 1, got {known.tolist()}")
+        raise UsageError(f"{name}: q should lie between 0 and 1, got {known.tolist()}")
     at = 0 if dim is None else wrap_dim(dim, self.ndim)
     flat = F.reshape(self, [-1]) if dim is None or self.ndim == 0 else self
     require_elements(name, flat.shape, at)
@@ -237,7 +239,7 @@ def _quantile(
 
 
 def _ranks(F: Ops, last: Any, q: Tensor, skip_nan: bool) -> Tensor:
-    """The place of each of q among the sorted elements of each row."""
+    """The place, with a fraction, of each of q among the sorted elements of each row."""
     size = last.shape[-1]
     numbers = F.sum(F.logical_not(F.isnan(last)), -1, True)
     if skip_nan:
@@ -259,7 +261,7 @@ def _between(F: Ops, last: Any, ranks: Tensor, way: str) -> Tensor:
 
 def _as_q(F: Ops, name: str, self: Tensor, q: float) -> Tensor:
     if not 0 <= q <= 1:
-        raise UsageError(f"{name}: q lies between 0 and 1, got {q}")
+        raise UsageError(f"{name}: q should lie between 0 and 1, got {q}")
     return F.full([], q, dtype=self.dtype if self.dtype.is_floating_point else None)
 
 
@@ -268,25 +270,25 @@ _Q = "int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tenso
 
 @composite(f"aten::quantile(Tensor self, Tensor q, {_Q}")
 def quantile(F: Ops, self: Tensor, q: Tensor, dim: int | None, keepdim: bool, interpolation: str) -> Tensor:
-    """The values below which the shares q of the elements along dim lie; NaN if one is."""
+    """The quantiles `q`, each from 0 to 1, of the elements along dim (None: of all); NaN if an element is."""
     return _quantile(F, "quantile", self, q, dim, keepdim, interpolation, False)
 
 
 @composite(f"aten::quantile.scalar(Tensor self, float q, {_Q}")
 def quantile_of_number(F: Ops, self: Tensor, q: float, dim: int | None, keepdim: bool, interpolation: str) -> Tensor:
-    """The value below which the share q of the elements along dim lies; NaN if one is."""
+    """The quantile `q`, from 0 to 1, of the elements along dim (None: of all); NaN if an element is."""
     return F.quantile(self, _as_q(F, "quantile", self, q), dim, keepdim, interpolation=interpolation)
 
 
 @composite(f"aten::nanquantile(Tensor self, Tensor q, {_Q}")
 def nanquantile(F: Ops, self: Tensor, q: Tensor, dim: int | None, keepdim: bool, interpolation: str) -> Tensor:
-    """The same of the elements that are not NaN."""
+    """The quantiles `q`, each from 0 to 1, of the elements along dim (None: of all) that are not NaN."""
     return _quantile(F, "nanquantile", self, q, dim, keepdim, interpolation, True)
 
 
 @composite(f"aten::nanquantile.scalar(Tensor self, float q, {_Q}")
 def nanquantile_of_number(F: Ops, self: Tensor, q: float, dim: int | None, keepdim: bool, interpolation: str) -> Tensor:
-    """The same of the elements that are not NaN."""
+    """The quantile `q`, from 0 to 1, of the elements along dim (None: of all) that are not NaN."""
     return F.nanquantile(self, _as_q(F, "nanquantile", self, q), dim, keepdim, interpolation=interpolation)
 
 
@@ -316,7 +318,7 @@ _REDUCED = "int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> 
 
 @composite(f"aten::nansum(Tensor self, {_REDUCED}")
 def nansum(F: Ops, self: Tensor, dim: Ints | None, keepdim: bool, dtype: DType | None) -> Tensor:
-    """The sum over dim of what is not NaN."""
+    """The sum over dim (None: of all elements) of the elements that are not NaN."""
     if self.dtype.is_complex:
         raise DTypeError("nansum does not take complex tensors")
     numbers = F.where(F.isnan(self), 0, self) if self.dtype.is_floating_point else self
@@ -325,7 +327,7 @@ def nansum(F: Ops, self: Tensor, dim: Ints | None, keepdim: bool, dtype: DType |
 
 @composite(f"aten::nanmean(Tensor self, {_REDUCED}")
 def nanmean(F: Ops, self: Tensor, dim: Ints | None, keepdim: bool, dtype: DType | None) -> Tensor:
-    """The mean over dim of what is not NaN."""
+    """The mean over dim (None: of all elements) of the elements that are not NaN."""
     if not self.dtype.is_floating_point:
         raise DTypeError(f"nanmean needs a floating dtype, got {self.dtype}; cast first, e.g. x.float()")
     counts = F.sum(F.logical_not(F.isnan(self)), dim, keepdim)
@@ -345,7 +347,7 @@ def _() -> Iterator[Sample]:
 
 @composite("aten::count_nonzero.dim_IntList(Tensor self, int[1]? dim=None) -> Tensor", grad=COUNTS)
 def count_nonzero(F: Ops, self: Tensor, dim: Ints | None) -> Tensor:
-    """The number of elements along dim that are not zero."""
+    """The number of elements along dim (None: of all) that are not zero."""
     return F.sum(F.ne(self, 0), () if dim is None else dim)
 
 
@@ -363,11 +365,13 @@ def _() -> Iterator[Sample]:
     grad=COUNTS,
 )
 def bincount(m: Numpy, self: Array, weights: Array | None, minlength: int) -> Array:
-    """Counts of each number in a vector of whole numbers, or sums of their weights."""
+    """The counts of the numbers 0, 1, ... in a vector, at least minlength of them, or the sums of their weights."""
     if self.ndim != 1 or self.dtype.kind not in "iu" or (self.size and self.min() < 0):
-        raise UsageError("bincount: expects a vector of whole numbers that are not negative")
-    if minlength < 0 or (weights is not None and weights.shape != self.shape):
-        raise UsageError(f"bincount: minlength {minlength} must not be negative, and every number has one weight")
+        raise UsageError("bincount: expects a vector of integers that are not negative")
+    if minlength < 0:
+        raise UsageError(f"bincount: minlength must not be negative, got {minlength}")
+    if weights is not None and weights.shape != self.shape:
+        raise UsageError(f"bincount: expects {self.size} weights, one for each number, got {list(weights.shape)}")
     counts = m.bincount(self.astype(m.int64), weights, minlength)
     return counts if weights is None else counts.astype(m.float32 if weights.dtype == m.float32 else m.float64)
 
@@ -402,7 +406,7 @@ def _() -> Iterator[Sample]:
     grad=COUNTS,
 )
 def histc(m: Numpy, self: Array, bins: int, min: Number, max: Number) -> Array:
-    """Counts of the elements in equal bins between min and max (if equal: the least and the largest element)."""
+    """The counts of self's elements in `bins` equal bins from min to max, or over all elements if these are equal."""
     if self.dtype.kind != "f":
         raise DTypeError(f"histc needs a floating dtype, got {self.dtype}; cast first")
     low, high = _histogram_range(m, "histc", self, bins, min, max, 1)
@@ -412,7 +416,7 @@ def histc(m: Numpy, self: Array, bins: int, min: Number, max: Number) -> Array:
 
 
 def _histogram_range(m: Numpy, name: str, self: Array, bins: int, low: Any, high: Any, room: float) -> tuple[Any, Any]:
-    """The range, that of the elements if none was given, with some room where it has no width."""
+    """The range of a histogram, that of the elements if low and high are equal, widened if it has no width."""
     if bins <= 0:
         raise UsageError(f"{name}: bins must be positive, got {bins}")
     if low == high and self.size:
@@ -420,7 +424,7 @@ def _histogram_range(m: Numpy, name: str, self: Array, bins: int, low: Any, high
     if low == high:
         low, high = low - room, high + room
     if not (m.isfinite(low) and m.isfinite(high) and low < high):
-        raise UsageError(f"{name}: the range from {low} to {high} is not finite or not ascending")
+        raise UsageError(f"{name}: the range should be finite and ascending, got {low} to {high}")
     return float(low), float(high)
 
 
@@ -442,7 +446,7 @@ _HISTOGRAM = "*, float[]? range=None, Tensor? weight=None, bool density=False) -
 
 def _counted(m: Numpy, self: Array, edges: Array, weight: Array | None, density: bool) -> Any:
     if weight is not None and weight.shape != self.shape:
-        raise ShapeError(f"histogram: weights {list(weight.shape)} do not fit the elements {list(self.shape)}")
+        raise ShapeError(f"histogram: weight should have the sizes {list(self.shape)}, got {list(weight.shape)}")
     places = m.searchsorted(edges, self.reshape(-1), side="right") - 1
     places = m.where(self.reshape(-1) == edges[-1], len(edges) - 2, places)
     good = (places >= 0) & (places < len(edges) - 1)
@@ -462,7 +466,7 @@ def _extent(self: Array) -> tuple[Any, Any]:
 def histogram(
     m: Numpy, self: Array, bins: int, range: Sequence[float] | None, weight: Array | None, density: bool
 ) -> Sequence[Array | None]:
-    """(how many elements fall into each of equal bins of a range, or their weights; the edges of the bins)."""
+    """(the counts of elements in equal bins, or between the edges `bins`, or the sums of their weights; the edges)."""
     given = range or (_extent(self) if bins > 0 else (0, 1))
     low, high = _histogram_range(m, "histogram", m.zeros(0), bins, given[0], given[1], 0.5)
     return _counted(m, self, m.linspace(low, high, bins + 1).astype(self.dtype), weight, density)
@@ -473,9 +477,11 @@ def histogram(
 def histogram_between(
     m: Numpy, self: Array, bins: Array, weight: Array | None, density: bool
 ) -> Sequence[Array | None]:
-    """(how many elements fall between each two of the ascending edges `bins`, or their weights; the edges)."""
+    """(the counts of elements between neighbours of the ascending edges `bins`, or of their weights; the edges)."""
     if bins.ndim != 1 or bins.dtype != self.dtype:
-        raise UsageError("histogram: the edges are a vector of the input's dtype")
+        raise UsageError(
+            f"histogram: bins should be a vector of {self.dtype} edges, got {list(bins.shape)} of {bins.dtype}"
+        )
     return _counted(m, self, bins, weight, density)
 
 
@@ -512,7 +518,7 @@ def _() -> Iterator[Sample]:
 def searchsorted(
     m: Numpy, sorted_sequence: Array, self: Array, out_int32: bool, right: bool, side: str | None, sorter: Array | None
 ) -> Array:
-    """The place of each element in its row of the sorted sequence that keeps it sorted."""
+    """The index in its row of sorted_sequence at which each element of self keeps the row sorted."""
     require_order("searchsorted", self.dtype)
     side = _checked_side(right, side)
     _check_rows(sorted_sequence.shape, self.shape, None if sorter is None else sorter.shape)
@@ -531,11 +537,11 @@ def _as_places(m: Numpy, found: Any, out_int32: bool) -> Any:
 
 def _checked_side(right: bool, side: str | None) -> str:
     if side not in (None, "left", "right") or (side == "left" and right):
-        raise UsageError(f"searchsorted: side is 'left' or 'right', and fits right={right}; got {side!r}")
+        raise UsageError(f"searchsorted: side should be 'left' or 'right', and agree with right={right}, got {side!r}")
     return side or ("right" if right else "left")
 
 
-def _check_rows(line: Ints, values: Ints, sorter: Any) -> None:
+def _check_rows(line: Ints, values: Ints, sorter: Ints | None) -> None:
     if not line or (len(line) > 1 and tuple(line[:-1]) != tuple(values[:-1])):
         raise ShapeError(f"searchsorted: the rows {list(line)} and {list(values)} do not fit each other")
     if sorter is not None and tuple(sorter) != tuple(line):
@@ -577,7 +583,7 @@ def _() -> Iterator[Sample]:
 @array("aten::isin(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor",
        promote=("elements", "test_elements"), namespaces=("jit",), grad=absent("the result is boolean"))  # fmt: skip
 def isin(m: Numpy, elements: Array, test_elements: Array, assume_unique: bool, invert: bool) -> Array:
-    """Whether each element is among the others."""
+    """Whether each of `elements` is among test_elements."""
     return m.isin(elements, test_elements, invert=invert)
 
 
@@ -627,7 +633,7 @@ def _unique_types(self: TensorType, sizes: tuple[int | None, ...], inverse: Ints
 def unique_elements(
     m: Numpy, self: Array, sorted: bool, return_inverse: bool, return_counts: bool
 ) -> Sequence[Array | None]:
-    """(the distinct elements in order; which of them each element is; how often each stands)."""
+    """(the distinct elements, ascending; the index among them of each element; the number of times each stands)."""
     values, inverse, counts = m.unique(self, return_inverse=True, return_counts=True, equal_nan=False)
     return _found(m, values, inverse.reshape(self.shape), counts, return_inverse, return_counts)
 
@@ -652,7 +658,7 @@ def _(g: OnnxWriter, self: Value, sorted: bool, return_inverse: bool, return_cou
 def unique_dim(
     m: Numpy, self: Array, dim: int, sorted: bool, return_inverse: bool, return_counts: bool
 ) -> Sequence[Array | None]:
-    """The same of the slices along dim."""
+    """(the distinct slices along dim; the index among them of each slice; the number of times each stands)."""
     at = wrap_dim(dim, self.ndim)
     values, inverse, counts = m.unique(self, axis=at, return_inverse=True, return_counts=True, equal_nan=False)
     return _found(m, values, inverse.reshape(-1), counts, return_inverse, return_counts)
@@ -679,7 +685,7 @@ def _(
 def unique_consecutive(
     m: Numpy, self: Array, return_inverse: bool, return_counts: bool, dim: int | None
 ) -> Sequence[Array | None]:
-    """(the elements, or slices along dim, that differ from the one before; which of them each is; how many follow)."""
+    """(the elements, or slices along dim, less repeats of the one before; the index of each; the lengths of runs)."""
     line = self.reshape(-1) if dim is None else m.moveaxis(self, wrap_dim(dim, self.ndim), 0)
     rows = line.reshape(line.shape[0], -1) if line.size else line.reshape(line.shape[0], 0)
     new = m.concatenate([m.ones(min(1, len(rows)), bool), (rows[1:] != rows[:-1]).any(1)])
@@ -717,7 +723,7 @@ def _(g: OnnxWriter, self: Value, return_inverse: bool, return_counts: bool, dim
 
 
 def _onnx_starts(g: OnnxWriter, line: Value, at: int, size: Value) -> Value:
-    """A mask of the slices along `at` that differ from the one before: the first of all does, if there is one."""
+    """A mask of the slices along `at` that differ from the one before; the first of all counts as different."""
     same = g.op("Equal", _onnx_part(g, line, 1, LAST, at), _onnx_part(g, line, 0, -1, at))
     others = [d for d in range(line.ndim) if d != at]
     differing = g.cast(g.op("Not", same), dtypes.int32)
@@ -760,7 +766,7 @@ def _() -> Iterator[Sample]:
 
 @composite("aten::cov(Tensor self, *, int correction=1, Tensor? fweights=None, Tensor? aweights=None) -> Tensor")
 def cov(F: Ops, self: Tensor, correction: int, fweights: Tensor | None, aweights: Tensor | None) -> Tensor:
-    """The covariance of variables, a row for each, observed in columns, which may count several times or by weights."""
+    """The covariance matrix of variables, given as rows of observations; fweights are counts, aweights are weights."""
     if self.ndim > 2 or self.dtype is dtypes.bool_:
         raise UsageError(f"cov: expects numbers of at most 2 dims, got {list(self.shape)} of {self.dtype}")
     x = self if self.ndim == 2 else F.reshape(self, [1, -1])
@@ -779,7 +785,7 @@ def _weights(F: Ops, x: Tensor, fweights: Tensor | None, aweights: Tensor | None
         if given is not None and (given.ndim > 1 or given.numel() != x.shape[1]):
             raise ShapeError(f"cov: {name} of sizes {list(given.shape)} do not fit {x.shape[1]} observations")
     if fweights is not None and not fweights.dtype.is_integral:
-        raise DTypeError("cov: fweights are whole numbers")
+        raise DTypeError(f"cov: fweights should be integers, got {fweights.dtype}")
     weights = [w for w in (fweights, aweights) if w is not None]
     if not weights:
         return None
@@ -804,7 +810,7 @@ def _freedom(
 
 @composite("aten::corrcoef(Tensor self) -> Tensor")
 def corrcoef(F: Ops, self: Tensor) -> Tensor:
-    """The correlation of variables, a row for each, observed in columns."""
+    """The correlation matrix of variables, given as rows of observations."""
     found = F.cov(self)
     if found.ndim == 0:
         return found / found

@@ -24,6 +24,7 @@ INT64_MAX = 2**63 - 1
       grad=dict(self=lambda F, g, self_meta: F.reshape(g, self_meta.shape)),
       scatter=lambda F, base, source, size: F.reshape(source, base.shape))  # fmt: skip
 def view_(geometry: Geometry, size: Ints) -> Geometry:
+    """The same elements in the sizes `size`, of which one may be -1; ShapeError where that takes a copy."""
     sizes = infer_size(tuple(size), geometry.numel)
     found = geometry.reshape(sizes)
     if found is None:
@@ -59,6 +60,7 @@ def onnx_reshape(g: OnnxWriter, self: Value, size: Sequence[int]) -> Value:
 
 @composite("aten::reshape(Tensor(a) self, int[] shape) -> Tensor(a)")
 def reshape(F: Ops, self: Tensor, shape: Ints) -> Tensor:
+    """self in the sizes `shape`, of which one may be -1: a view where the memory allows it, else a copy."""
     if self.is_contiguous() or _viewable(self, shape):
         return F.view(self, shape)
     return F.view(F.clone(self), shape)
@@ -85,6 +87,7 @@ def _() -> Iterator[Sample]:
 
 @composite("aten::view_as(Tensor(a) self, Tensor other) -> Tensor(a)", namespaces=("Tensor",))
 def view_as(F: Ops, self: Tensor, other: Tensor) -> Tensor:
+    """self in the sizes of other, without a copy: `view(other.shape)`."""
     return F.view(self, other.shape)
 
 
@@ -96,6 +99,7 @@ def _() -> Iterator[Sample]:
 
 @composite("aten::reshape_as(Tensor(a) self, Tensor other) -> Tensor(a)", namespaces=("Tensor",))
 def reshape_as(F: Ops, self: Tensor, other: Tensor) -> Tensor:
+    """self in the sizes of other: `reshape(other.shape)`."""
     return F.reshape(self, other.shape)
 
 
@@ -106,6 +110,7 @@ def _() -> Iterator[Sample]:
 
 @composite("aten::flatten.using_ints(Tensor(a) self, int start_dim=0, int end_dim=-1) -> Tensor(a)")
 def flatten(F: Ops, self: Tensor, start_dim: int, end_dim: int) -> Tensor:
+    """self with the dims from start_dim to end_dim, both included, made one; a 0-d tensor becomes a vector."""
     start, end = wrap_dim(start_dim, self.ndim), wrap_dim(end_dim, self.ndim)
     if start > end:
         raise UsageError(f"flatten: start_dim {start_dim} comes after end_dim {end_dim}")
@@ -136,6 +141,7 @@ def _() -> Iterator[Sample]:
 
 @composite("aten::unflatten.int(Tensor(a) self, int dim, int[] sizes) -> Tensor(a)")
 def unflatten(F: Ops, self: Tensor, dim: int, sizes: Ints) -> Tensor:
+    """self with `dim` divided into several dims of these sizes, of which one may be -1."""
     at = wrap_dim(dim, self.ndim)
     return F.view(self, [*self.shape[:at], *sizes, *self.shape[at + 1 :]])
 
@@ -170,6 +176,7 @@ def _() -> Iterator[Sample]:
       grad=dict(self=lambda F, g, dim0, dim1: F.transpose(g, dim0, dim1)),
       scatter=lambda F, base, source, dim0, dim1: F.transpose(source, dim0, dim1))  # fmt: skip
 def transpose(geometry: Geometry, dim0: int, dim1: int) -> Geometry:
+    """self with the dims dim0 and dim1 exchanged."""
     order = list(range(geometry.ndim))
     a, b = wrap_dim(dim0, geometry.ndim), wrap_dim(dim1, geometry.ndim)
     if order:
@@ -198,6 +205,7 @@ def _() -> Iterator[Sample]:
 @view("aten::t(Tensor(a) self) -> Tensor(a)", shows_all=True,
       grad=dict(self=lambda F, g: F.t(g)), scatter=lambda F, base, source: F.t(source))  # fmt: skip
 def t(geometry: Geometry) -> Geometry:
+    """The transpose of a matrix; a vector or a 0-d tensor itself."""
     if geometry.ndim > 2:
         raise ShapeError(f"t: expects at most 2 dims, got {list(geometry.sizes)}; use permute or transpose")
     return geometry.permute(tuple(reversed(range(geometry.ndim))))
@@ -226,8 +234,9 @@ def inverse_order(dims: Ints) -> list[int]:
       grad=dict(self=lambda F, g, dims: F.permute(g, inverse_order(dims))),
       scatter=lambda F, base, source, dims: F.permute(source, inverse_order(dims)))  # fmt: skip
 def permute(geometry: Geometry, dims: Ints) -> Geometry:
+    """self with its dims in the order `dims`: dim i of the result is dim dims[i] of self."""
     if len(dims) != geometry.ndim:
-        raise ShapeError(f"permute: dims {list(dims)} do not name each of the {geometry.ndim} dims once")
+        raise ShapeError(f"permute: dims {list(dims)} should name each of the {geometry.ndim} dims once")
     return geometry.permute(wrap_dims(tuple(dims), geometry.ndim))
 
 
@@ -249,12 +258,13 @@ def _() -> Iterator[Sample]:
 
 @composite("aten::movedim.intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)", aliases=("moveaxis",))
 def movedim_list(F: Ops, self: Tensor, source: Ints, destination: Ints) -> Tensor:
+    """self with the dims `source` moved to the places `destination`; the others keep their order."""
     return F.permute(self, _moved(self.ndim, tuple(source), tuple(destination)))
 
 
 def _moved(ndim: int, source: tuple[int, ...], destination: tuple[int, ...]) -> list[int]:
     if len(source) != len(destination):
-        raise ShapeError(f"movedim: {list(source)} and {list(destination)} are not equally long")
+        raise ShapeError(f"movedim: source {list(source)} and destination {list(destination)} should be equally long")
     if not source:
         return list(range(ndim))
     origins, targets = wrap_dims(source, ndim), wrap_dims(destination, ndim)
@@ -299,6 +309,7 @@ def sum_to(F: Ops, g: Tensor, shape: Ints) -> Tensor:
       shows_all=True,
       grad=dict(self=lambda F, g, self_meta: sum_to(F, g, self_meta.shape)))  # fmt: skip
 def expand(geometry: Geometry, size: Ints, implicit: bool) -> Geometry:
+    """self with dims of size 1 repeated to `size`, without a copy; -1 keeps a size, and new dims stand in front."""
     return geometry.expand(tuple(size))
 
 
@@ -319,6 +330,7 @@ def _() -> Iterator[Sample]:
 
 @composite("aten::expand_as(Tensor(a) self, Tensor other) -> Tensor(a)", namespaces=("Tensor",))
 def expand_as(F: Ops, self: Tensor, other: Tensor) -> Tensor:
+    """self expanded to the sizes of other: `expand(other.shape)`."""
     return F.expand(self, other.shape)
 
 
@@ -329,6 +341,7 @@ def _() -> Iterator[Sample]:
 
 @composite("aten::broadcast_to(Tensor(a) self, int[] size) -> Tensor(a)")
 def broadcast_to(F: Ops, self: Tensor, size: Ints) -> Tensor:
+    """self expanded to the sizes `size`, as `expand` does it."""
     return F.expand(self, size)
 
 
@@ -346,6 +359,7 @@ def _ones(geometry: Geometry, dims: tuple[int, ...]) -> tuple[int, ...]:
       grad=dict(self=lambda F, g, self_meta: F.reshape(g, self_meta.shape)),
       scatter=lambda F, base, source: F.reshape(source, base.shape))  # fmt: skip
 def squeeze(geometry: Geometry) -> Geometry:
+    """self without its dims of size 1; with `dim`, only of those dims, and dims of other sizes stay."""
     return geometry.drop(_ones(geometry, tuple(range(geometry.ndim))))
 
 
@@ -413,6 +427,7 @@ def _() -> Iterator[Sample]:
       grad=dict(self=lambda F, g, dim: F.squeeze(g, dim)),
       scatter=lambda F, base, source, dim: F.squeeze(source, dim))  # fmt: skip
 def unsqueeze(geometry: Geometry, dim: int) -> Geometry:
+    """self with a new dim of size 1 at the place `dim`."""
     return geometry.insert(wrap_dim(dim, geometry.ndim + 1))
 
 
@@ -438,6 +453,7 @@ def _() -> Iterator[Sample]:
       grad=dict(self=lambda F, g, self_meta, dim, index: F.select_backward(g, self_meta.shape, dim, index)),
       scatter=lambda F, base, source, dim, index: F.select_scatter(base, source, dim, index))  # fmt: skip
 def select(geometry: Geometry, dim: int, index: int) -> Geometry:
+    """The entry `index` of dim, which the result no longer has."""
     if geometry.ndim == 0:
         raise DimError("select: a 0-dim tensor has no dim to select from")
     at = wrap_dim(dim, geometry.ndim)
@@ -485,6 +501,7 @@ def slice_range(start: int | None, end: int | None, step: int, size: int) -> tup
       scatter=lambda F, base, source, dim, start, end, step:
       F.slice_scatter(base, source, dim, start, end, step))  # fmt: skip
 def slice_(geometry: Geometry, dim: int, start: int | None, end: int | None, step: int) -> Geometry:
+    """Every step-th entry of dim from start up to, but not including, end."""
     if geometry.ndim == 0:
         raise DimError("slice: a 0-dim tensor has no dim to slice")
     at = wrap_dim(dim, geometry.ndim)
@@ -516,7 +533,7 @@ def _narrowed(size: int, dim: int, start: int, length: int) -> int:
         raise DimError(f"narrow: start {start} is out of range for dim {dim} of size {size}")
     first = start + size if start < 0 else start
     if first + length > size:
-        raise ShapeError(f"narrow: start {start} and length {length} leave dim {dim} of size {size}")
+        raise ShapeError(f"narrow: start {start} and length {length} reach beyond dim {dim} of size {size}")
     return first
 
 
@@ -530,6 +547,7 @@ def _narrow_end(start: int, length: int) -> int | None:
       scatter=lambda F, base, source, dim, start, length:
       F.slice_scatter(base, source, dim, start, _narrow_end(start, length)))  # fmt: skip
 def narrow(geometry: Geometry, dim: int, start: int, length: int) -> Geometry:
+    """The `length` entries of dim that begin at start."""
     if geometry.ndim == 0:
         raise DimError("narrow: a 0-dim tensor has no dim to narrow")
     at = wrap_dim(dim, geometry.ndim)
@@ -593,6 +611,7 @@ def _static(g: OnnxWriter, self: Value, dim: int) -> int:
       grad=dict(self=lambda F, g, self_meta, split_size, dim:
                 _rejoined(F, g, self_meta, dim, _pieces(self_meta.shape[dim], split_size))))  # fmt: skip
 def split(geometry: Geometry, split_size: int, dim: int) -> list[Geometry]:
+    """Views of consecutive parts of dim, of split_size entries (the last perhaps fewer) or of the sizes in a list."""
     if geometry.ndim == 0:
         raise DimError("split: expects at least a 1-dim tensor")
     at = wrap_dim(dim, geometry.ndim)
@@ -619,11 +638,14 @@ def _() -> Iterator[Sample]:
       grad=dict(self=lambda F, g, self_meta, split_sizes, dim:
                 _rejoined(F, g, self_meta, dim, split_sizes)))  # fmt: skip
 def split_with_sizes(geometry: Geometry, split_sizes: Ints, dim: int) -> list[Geometry]:
+    """Views of consecutive parts of dim, of the sizes split_sizes, which sum to that of dim."""
     if geometry.ndim == 0:
         raise DimError("split_with_sizes: expects at least a 1-dim tensor")
     at = wrap_dim(dim, geometry.ndim)
     if sum(split_sizes) != geometry.sizes[at] or min(split_sizes, default=0) < 0:
-        raise ShapeError(f"split: {list(split_sizes)} do not sum to the {geometry.sizes[at]} entries of dim {dim}")
+        raise ShapeError(
+            f"split: {list(split_sizes)} should sum to the size {geometry.sizes[at]} of dim {dim}, and none be negative"
+        )
     return _windows(geometry, at, split_sizes)
 
 
@@ -659,6 +681,7 @@ def _chunks(size: int, chunks: int) -> list[int]:
       grad=dict(self=lambda F, g, self_meta, chunks, dim:
                 _rejoined(F, g, self_meta, dim, _chunks(self_meta.shape[dim], chunks))))  # fmt: skip
 def chunk(geometry: Geometry, chunks: int, dim: int) -> list[Geometry]:
+    """Views of at most `chunks` consecutive parts of dim, all of one size but the last."""
     if geometry.ndim == 0:
         raise DimError("chunk: expects at least a 1-dim tensor")
     if chunks <= 0:
@@ -693,6 +716,7 @@ def _restacked(F: Ops, g: Sequence[Tensor], meta: Meta, dim: int) -> Tensor:
 @view("aten::unbind.int(Tensor(a -> *) self, int dim=0) -> Tensor(a)[]",
       grad=dict(self=lambda F, g, self_meta, dim: _restacked(F, g, self_meta, dim)))  # fmt: skip
 def unbind(geometry: Geometry, dim: int) -> list[Geometry]:
+    """A view of each entry of dim, without that dim."""
     if geometry.ndim == 0:
         raise DimError("unbind: a 0-dim tensor has no dim to unbind")
     at = wrap_dim(dim, geometry.ndim)
@@ -722,6 +746,7 @@ def _section_sizes(size: int, sections: int) -> list[int]:
 
 @composite("aten::tensor_split.sections(Tensor(a -> *) self, int sections, int dim=0) -> Tensor(a)[]")
 def tensor_split(F: Ops, self: Tensor, sections: int, dim: int) -> list[Tensor]:
+    """Views of consecutive parts of dim: `sections` of them, as equal as can be, or cut at each of `indices`."""
     if sections <= 0:
         raise UsageError(f"tensor_split: expects at least one section, got {sections}")
     return F.split_with_sizes(self, _section_sizes(self.shape[wrap_dim(dim, self.ndim)], sections), dim)
@@ -752,6 +777,7 @@ def _() -> Iterator[Sample]:
       grad=dict(self=lambda F, g, self_meta, dimension, size, step:
                 F.unfold_backward(g, self_meta.shape, dimension, size, step)))  # fmt: skip
 def unfold(geometry: Geometry, dimension: int, size: int, step: int) -> Geometry:
+    """Windows of `size` entries along a dim, one every `step` entries; their entries lie in a new last dim."""
     at = wrap_dim(dimension, geometry.ndim)
     if geometry.ndim == 0:
         if size > 1:
@@ -759,7 +785,7 @@ def unfold(geometry: Geometry, dimension: int, size: int, step: int) -> Geometry
         return Geometry((size,), (1,), geometry.offset)
     if step <= 0 or size < 0 or size > geometry.sizes[at]:
         raise ShapeError(
-            f"unfold: windows of size {size}, step {step} do not fit dim {dimension} of size {geometry.sizes[at]}"
+            f"unfold: windows of size {size} at step {step} do not fit dim {dimension} of size {geometry.sizes[at]}"
         )
     count = (geometry.sizes[at] - size) // step + 1
     return geometry.window(at, 0, count, step).insert(geometry.ndim, size, geometry.strides[at])
@@ -793,7 +819,7 @@ def diagonal_length(rows: int, columns: int, offset: int) -> int:
 def _two_dims(name: str, dim1: int, dim2: int, ndim: int) -> tuple[int, int]:
     a, b = wrap_dim(dim1, ndim), wrap_dim(dim2, ndim)
     if a == b:
-        raise UsageError(f"{name}: dim1 and dim2 are both {a}")
+        raise UsageError(f"{name}: dim1 and dim2 are both {a}; name two different dims")
     return a, b
 
 
@@ -803,6 +829,7 @@ def _two_dims(name: str, dim1: int, dim2: int, ndim: int) -> tuple[int, int]:
       scatter=lambda F, base, source, offset, dim1, dim2:
       F.diagonal_scatter(base, source, offset, dim1, dim2))  # fmt: skip
 def diagonal(geometry: Geometry, offset: int, dim1: int, dim2: int) -> Geometry:
+    """The diagonal of the dims dim1 and dim2 as a new last dim; a positive `offset` goes up, a negative one down."""
     a, b = _two_dims("diagonal", dim1, dim2, geometry.ndim)
     length = diagonal_length(geometry.sizes[a], geometry.sizes[b], offset)
     stride_a, stride_b = geometry.strides[a], geometry.strides[b]
@@ -841,8 +868,9 @@ def _() -> Iterator[Sample]:
       scatter=lambda F, base, source, size, stride, storage_offset:
       F.as_strided_scatter(base, source, size, stride, storage_offset))  # fmt: skip
 def as_strided(geometry: Geometry, size: Ints, stride: Ints, storage_offset: int | None) -> Geometry:
+    """The elements of self's storage in these sizes and strides, from storage_offset on (None: where self begins)."""
     if len(size) != len(stride):
-        raise ShapeError(f"as_strided: {list(size)} and {list(stride)} are not equally long")
+        raise ShapeError(f"as_strided: size {list(size)} and stride {list(stride)} should be equally long")
     if any(n < 0 for n in (*size, *stride)):
         raise ShapeError(f"as_strided: sizes {list(size)} and strides {list(stride)} must not be negative")
     return Geometry(tuple(size), tuple(stride), geometry.offset if storage_offset is None else storage_offset)
@@ -878,6 +906,7 @@ def _() -> Iterator[Sample]:
 @view("aten::alias(Tensor(a) self) -> Tensor(a)", shows_all=True, namespaces=(), onnx="Identity",
       grad=dict(self=lambda F, g: g), scatter=lambda F, base, source: source)  # fmt: skip
 def alias(geometry: Geometry) -> Geometry:
+    """self as a new tensor over the same memory."""
     return geometry
 
 
@@ -890,6 +919,7 @@ def _() -> Iterator[Sample]:
 @view("aten::detach(Tensor(a) self) -> Tensor(a)", onnx="Identity", scatter=lambda F, base, source: source,
       shows_all=True, grad=absent("cuts the gradient on purpose"))  # fmt: skip
 def detach(geometry: Geometry) -> Geometry:
+    """self as a tensor over the same memory, cut off from the gradient."""
     return geometry
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def _places(F: Ops, length: int, periodic: bool, dtype: DType | None, device: str | None) -> Tensor | None:
-    """Places from 0 to 1 over the window, in float64; None where the window is a single 1 or nothing."""
+    """Places t from 0 to 1 over the window, in float64; None where the window is a single 1 or empty."""
     require_floating_window(dtype)
     if length <= 1:
         return None
@@ -34,14 +34,14 @@ def _window(F: Ops, length: int, dtype: DType | None, device: str | None, values
 
 @composite(f"aten::bartlett_window(int window_length, bool periodic=True, {NEW}", namespaces=("jit",))
 def bartlett_window(F: Ops, window_length: int, periodic: bool, dtype: DType | None, device: str | None) -> Tensor:
-    """Bartlett's triangle, 0 at its ends."""
+    """Bartlett's window, a triangle that is 0 at its ends."""
     at = _places(F, window_length, periodic, dtype, device)
     return _window(F, window_length, dtype, device, None if at is None else 1 - F.abs(at * 2 - 1))
 
 
 @composite(f"aten::blackman_window(int window_length, bool periodic=True, {NEW}", namespaces=("jit",))
 def blackman_window(F: Ops, window_length: int, periodic: bool, dtype: DType | None, device: str | None) -> Tensor:
-    """Blackman's sum of two cosines."""
+    """Blackman's window, 0.42 - 0.5 * cos(2 pi t) + 0.08 * cos(4 pi t) for t from 0 to 1."""
     at = _places(F, window_length, periodic, dtype, device)
     if at is not None:
         at = 0.42 - 0.5 * F.cos(at * (2 * math.pi)) + 0.08 * F.cos(at * (4 * math.pi))
@@ -53,7 +53,7 @@ def blackman_window(F: Ops, window_length: int, periodic: bool, dtype: DType | N
 def kaiser_window(
     F: Ops, window_length: int, periodic: bool, beta: float, dtype: DType | None, device: str | None
 ) -> Tensor:
-    """Kaiser's quotient of Bessel functions."""
+    """Kaiser's window, i0(beta * sqrt(1 - (2 t - 1) ** 2)) / i0(beta) for t from 0 to 1."""
     at = _places(F, window_length, periodic, dtype, device)
     if at is not None:
         inside = F.clamp_min(1 - F.square(at * 2 - 1), 0)

@@ -17,14 +17,14 @@ class Adafactor(Optimizer):
     of its rows' and its columns' means (Shazeer and Stern, 2018).
 
     Args:
-        params: What to optimize; see `Optimizer`.
+        params: The parameters to optimize; see `Optimizer`.
         lr: The most that a step changes a parameter, as a share of the parameter's own size.
-        beta2_decay: Step number t weighs ``t ** beta2_decay`` in the running average.
-        eps: What squared gradients do not go below, as a root (the least step of the dtype if None); and what the size
-            of a parameter does not go below.
-        d: Beyond which size, as a root mean square, a step is cut.
+        beta2_decay: Step number t has the weight ``t ** beta2_decay`` in the running average; at most 0.
+        eps: The least root of the averaged squares (the dtype's eps if None), and the least size of a parameter, as
+            a root mean square.
+        d: The root mean square above which a step is scaled down; at least 1.
         weight_decay: How strongly parameters are pulled to zero.
-        maximize: Whether to climb instead.
+        maximize: Whether to maximize instead of minimizing.
 
     >>> import jit
     >>> x = jit.tensor([[3.0, 4.0]], requires_grad=True)
@@ -42,9 +42,9 @@ class Adafactor(Optimizer):
     ) -> None:  # fmt: skip
         check_not_negative(lr=lr, weight_decay=weight_decay, eps1=eps[0] or 0.0, eps2=eps[1])
         if beta2_decay > 0:
-            raise UsageError(f"beta2_decay must not be positive, and {beta2_decay} was given")
+            raise UsageError(f"beta2_decay is {beta2_decay}; pass a number of at most 0")
         if d < 1:
-            raise UsageError(f"d is 1 at least, and {d} was given")
+            raise UsageError(f"d is {d}; pass a number of at least 1")
         options = {"lr": lr, "beta2_decay": beta2_decay, "eps": eps, "d": d, "weight_decay": weight_decay}
         options |= chosen(ignored)
         super().__init__(params, {**options, "maximize": maximize})
@@ -59,7 +59,7 @@ class Adafactor(Optimizer):
             DTypeError: The parameter is complex.
         """
         if gradient.is_complex():
-            raise DTypeError("Adafactor takes no complex parameters")
+            raise DTypeError("Adafactor takes no complex parameters; use Adam, or split them with view_as_real()")
         if not state:
             state.update(_empty_averages(gradient))
         state["step"] += 1
@@ -82,7 +82,7 @@ def _empty_averages(gradient: Any) -> dict[str, Any]:
 
 
 def _average(gradient: Any, state: dict[str, Any], weight: float, least: float) -> Any:
-    """The running average of the squared gradient, into which this one goes with `weight`."""
+    """The running average of the squared gradient, after the square of this one has been added with `weight`."""
     square = gradient * gradient
     if gradient.ndim < 2:
         return state["variance"].lerp_(square, weight)

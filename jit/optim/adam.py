@@ -17,13 +17,13 @@ class Adam(Optimizer):
     ``p -= lr * m / (1 - β1^t) / (sqrt(v / (1 - β2^t)) + eps)``.
 
     Args:
-        params: What to optimize; see `Optimizer`.
+        params: The parameters to optimize; see `Optimizer`.
         lr: The learning rate.
         betas: The weights of the past in the two averages.
         eps: Added to the root of the second average.
         weight_decay: How strongly parameters are pulled to zero, as part of the gradient.
         amsgrad: Whether to divide by the largest second average so far.
-        maximize: Whether to climb instead.
+        maximize: Whether to maximize instead of minimizing.
 
     >>> import jit
     >>> x = jit.tensor(2.0, requires_grad=True)
@@ -72,7 +72,7 @@ class Adam(Optimizer):
         if not group["amsgrad"]:
             return state["exp_avg"], state["exp_avg_sq"]
         largest = F.maximum(state["max_exp_avg_sq"], state["exp_avg_sq"])
-        if group.get("differentiable"):  # its derivative needs the past one
+        if group.get("differentiable"):  # the derivative of earlier steps needs the earlier one
             state["max_exp_avg_sq"] = largest
         else:
             state["max_exp_avg_sq"].copy_(largest)
@@ -83,13 +83,13 @@ class AdamW(Adam):
     """`Adam` whose weight decay acts on the parameters directly, ``p *= 1 - lr * weight_decay``.
 
     Args:
-        params: What to optimize; see `Optimizer`.
+        params: The parameters to optimize; see `Optimizer`.
         lr: The learning rate.
         betas: The weights of the past in the two averages.
         eps: Added to the root of the second average.
         weight_decay: How strongly parameters are pulled to zero.
         amsgrad: Whether to divide by the largest second average so far.
-        maximize: Whether to climb instead.
+        maximize: Whether to maximize instead of minimizing.
 
     >>> import jit
     >>> x = jit.tensor(2.0, requires_grad=True)

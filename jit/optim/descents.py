@@ -15,11 +15,11 @@ class Rprop(Optimizer):
     """Steps of a size per element that grows while the gradient keeps its sign (Riedmiller and Braun, 1993).
 
     Args:
-        params: What to optimize; see `Optimizer`.
+        params: The parameters to optimize; see `Optimizer`.
         lr: The first size of a step.
         etas: The factors for a sign that has changed, and for one that has not.
         step_sizes: The least and the largest size.
-        maximize: Whether to climb instead.
+        maximize: Whether to maximize instead of minimizing.
     """
 
     def __init__(
@@ -28,7 +28,7 @@ class Rprop(Optimizer):
     ) -> None:  # fmt: skip
         check_not_negative(lr=lr)
         if not 0 < etas[0] < 1 < etas[1]:
-            raise UsageError(f"etas are a factor below 1 and one above it, and {etas} were given")
+            raise UsageError(f"etas are {etas}; pass a factor between 0 and 1, and one above 1")
         options = {"lr": lr, "etas": tuple(etas), "step_sizes": tuple(step_sizes), "maximize": maximize}
         options |= chosen(ignored)
         super().__init__(params, options)
@@ -53,13 +53,13 @@ class ASGD(Optimizer):
     """Gradient descent that keeps the average of where it has been in `state[parameter]["ax"]` (Polyak, 1992).
 
     Args:
-        params: What to optimize; see `Optimizer`.
+        params: The parameters to optimize; see `Optimizer`.
         lr: The learning rate.
         lambd: How strongly parameters are pulled to zero, and the learning rate with them.
         alpha: The power with which the learning rate falls.
         t0: The step at which averaging starts.
         weight_decay: How strongly parameters are pulled to zero, as part of the gradient.
-        maximize: Whether to climb instead.
+        maximize: Whether to maximize instead of minimizing.
     """
 
     def __init__(

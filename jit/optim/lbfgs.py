@@ -1,4 +1,4 @@
-"""L-BFGS: Newton's steps with a curvature that is guessed from the last few gradients.
+"""L-BFGS: Newton's steps with a curvature that is estimated from the last few gradients.
 
 Note [Two loops]
     With steps s and changes of the gradient y of the last iterations, newest last, the direction -H g is found without
@@ -24,13 +24,13 @@ class LBFGS(Optimizer):
     """Minimizes with several evaluations of the loss in a step; `step` needs a closure.
 
     Args:
-        params: What to optimize, as one group.
-        lr: How much of a direction is gone.
-        max_iter: How many iterations a step has at most.
-        max_eval: How many evaluations of the closure; 5/4 of `max_iter` if left out.
-        tolerance_grad: Where the largest gradient is not above this, it is done.
-        tolerance_change: Where the loss or all parameters change by less, it is done.
-        history_size: How many pairs of steps and gradients are kept.
+        params: The parameters to optimize, as one group.
+        lr: The factor of the step along a direction; with a line search, of the first step tried.
+        max_iter: The most iterations of a step.
+        max_eval: The most evaluations of the closure in a step; 5/4 of `max_iter` if left out.
+        tolerance_grad: A step ends where no element of the gradient is larger than this.
+        tolerance_change: A step ends where the loss, or every parameter, changes by less than this.
+        history_size: The number of pairs of steps and gradients that are kept.
         line_search_fn: "strong_wolfe" or None.
 
     >>> import jit
@@ -58,7 +58,7 @@ class LBFGS(Optimizer):
         options |= {"tolerance_grad": tolerance_grad, "tolerance_change": tolerance_change}
         super().__init__(params, {**options, "history_size": history_size, "line_search_fn": line_search_fn})
         if len(self.param_groups) != 1:
-            raise UsageError("LBFGS takes one group of parameters")
+            raise UsageError("LBFGS takes one group of parameters; pass all parameters in one list")
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Minimize for at most `max_iter` iterations.
@@ -73,7 +73,10 @@ class LBFGS(Optimizer):
             UsageError: There is no closure.
         """
         if closure is None:
-            raise UsageError("LBFGS evaluates the loss several times: give step() a closure that computes it")
+            raise UsageError(
+                "LBFGS evaluates the loss several times in a step; pass step() a closure that computes the loss and "
+                "calls backward()"
+            )
         group, state = self.param_groups[0], self.state[self.param_groups[0]["params"][0]]
         state.setdefault("func_evals", 0)
         state.setdefault("n_iter", 0)
@@ -104,7 +107,7 @@ def real(tensor: Any) -> Any:
 
 
 class _Descent:
-    """The iterations of one step."""
+    """The iterations of one call of `step`."""
 
     def __init__(
         self, optimizer: LBFGS, closure: Callable[[], Any], group: dict[str, Any], state: dict[str, Any], loss: float,
@@ -115,7 +118,7 @@ class _Descent:
         self.evaluations = 1
 
     def run(self) -> None:
-        """Iterate until it is done."""
+        """Iterate until a tolerance or a limit is reached."""
         if self._is_flat():
             return
         for iteration in range(1, self.group["max_iter"] + 1):
@@ -143,7 +146,7 @@ class _Descent:
         return abs(self.loss - before) < tolerance
 
     def _direction(self) -> Any:
-        """Minus the gradient, times the guessed inverse curvature."""
+        """Minus the gradient, times the estimated inverse of the curvature."""
         state = self.state
         if state["n_iter"] == 1:
             state.update(old_dirs=[], old_stps=[], H_diag=1.0)
@@ -166,7 +169,7 @@ class _Descent:
         else:
             self.optimizer._move(start + direction * self.state["t"])
             used = int(evaluate)
-            if evaluate:  # after the last iteration nobody asks for the loss
+            if evaluate:  # the loss after the last iteration is not needed
                 self.loss, self.gradient = self._evaluated()
         self.evaluations += used
         self.state["func_evals"] += used
@@ -182,7 +185,7 @@ class _Descent:
 
 
 def _two_loops(q: Any, changes: list[Any], steps: list[Any], scale: float) -> Any:
-    """See Note [Two loops]; q is minus the gradient."""
+    """The direction -H g of Note [Two loops]; q is minus the gradient."""
     curvatures = [float(F.sum(y * s)) for y, s in zip(changes, steps, strict=True)]
     shares = []
     for y, s, curvature in reversed(list(zip(changes, steps, curvatures, strict=True))):

@@ -23,7 +23,7 @@ MOST = 25
 
 
 class Point(NamedTuple):
-    """A step and what is there."""
+    """A step, with the loss, the gradient and the slope there."""
 
     t: float
     loss: float
@@ -35,13 +35,13 @@ def strong_wolfe(
     evaluate: Callable[[float], tuple[float, Any]], t: float, direction: Any, loss: float, gradient: Any,
     slope: float, tolerance_change: float,
 ) -> tuple[float, float, Any, int]:  # fmt: skip
-    """(step, loss there, gradient there, number of evaluations).
+    """The step found, the loss and the gradient there, and the number of evaluations.
 
     Args:
         evaluate: The loss and its gradient at a step.
         t: The first step to try.
         direction: A vector.
-        loss, gradient, slope: At the start.
+        loss, gradient, slope: Those at the start.
         tolerance_change: An interval of this length or less is not divided.
     """
     search = _Search(evaluate, direction, Point(0.0, loss, gradient, slope), tolerance_change)
@@ -56,17 +56,17 @@ class _Search:
         self.evaluations = 0
 
     def at(self, t: float) -> Point:
-        """Evaluate."""
+        """Evaluate the loss after t times the direction."""
         self.evaluations += 1
         loss, gradient = self.evaluate(t)
         return Point(t, loss, gradient, float(F.sum(gradient * self.direction)))
 
     def is_low(self, point: Point) -> bool:
-        """The loss has fallen enough."""
+        """Whether the loss has fallen enough."""
         return point.loss <= self.start.loss + ENOUGH * point.t * self.start.slope
 
     def is_flat(self, point: Point) -> bool:
-        """The slope is flat enough."""
+        """Whether the slope is flat enough."""
         return abs(point.slope) <= -FLAT * self.start.slope
 
     def bracket(self, t: float) -> Point:
@@ -113,7 +113,7 @@ def _by_loss(point: Point) -> float:
 
 
 def _between(a: Point, b: Point, least: float, most: float) -> float:
-    """The lowest place of the cubic through two points with their slopes, kept within bounds; else their middle."""
+    """The minimum of the cubic through two points and their slopes, kept within bounds; without one, their middle."""
     left, right = (a, b) if a.t <= b.t else (b, a)
     d1 = left.slope + right.slope - 3 * (left.loss - right.loss) / (left.t - right.t)
     square = d1 * d1 - left.slope * right.slope

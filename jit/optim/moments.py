@@ -12,15 +12,12 @@ from .optimizer import Optimizer, check_betas, check_not_negative, chosen, decay
 
 
 class _Moments(Optimizer):
-    """Base of these: a running average of the gradient, and another one of its size.
+    """Base of the three: a running average of the gradient, and another one of its size.
 
     Args:
-        params: What to optimize; see `Optimizer`.
-        lr: The learning rate.
-        betas: The weights of the past in the two averages.
-        eps: Added to what is divided by.
-        weight_decay: How strongly parameters are pulled to zero.
-        maximize: Whether to climb instead.
+        params: The parameters to optimize; see `Optimizer`.
+        options: The options of the optimizer, "lr", "betas", "eps" and "weight_decay" among them.
+        ignored: The other options given by name; see `chosen`.
     """
 
     def __init__(self, params: Iterable[Any], options: dict[str, Any], ignored: Mapping[str, Any]) -> None:
@@ -28,7 +25,7 @@ class _Moments(Optimizer):
         super().__init__(params, {**options, **chosen(ignored), "betas": check_betas(options["betas"])})
 
     def _counted(self, gradient: Any, state: dict[str, Any], *names: str) -> Any:
-        """The number of this step, the first being 1; `names` are what is kept."""
+        """The number of this step, the first being 1; `names` are the tensors kept, zeros at first."""
         if not state:
             state["step"] = F.zeros(())
             state.update((name, F.zeros_like(gradient)) for name in names)
@@ -40,12 +37,12 @@ class Adamax(_Moments):
     """`Adam` that divides by the largest gradient, which fades, instead of the root mean square.
 
     Args:
-        params: What to optimize; see `Optimizer`.
+        params: The parameters to optimize; see `Optimizer`.
         lr: The learning rate.
         betas: The weights of the past in the average and in the largest gradient.
         eps: Added to the size of each gradient.
         weight_decay: How strongly parameters are pulled to zero.
-        maximize: Whether to climb instead.
+        maximize: Whether to maximize instead of minimizing.
     """
 
     def __init__(
@@ -67,7 +64,7 @@ class Adamax(_Moments):
 
 
 class _WithSquares(_Moments):
-    """Base of those that take the root mean square, as Adam does."""
+    """Base of the two that divide by the root mean square, as Adam does."""
 
     def _averages(self, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> tuple[Any, Any]:
         beta1, beta2 = group["betas"]
@@ -79,14 +76,14 @@ class NAdam(_WithSquares):
     """`Adam` with Nesterov's momentum (Dozat, 2016).
 
     Args:
-        params: What to optimize; see `Optimizer`.
+        params: The parameters to optimize; see `Optimizer`.
         lr: The learning rate.
         betas: The weights of the past in the two averages.
         eps: Added to the root of the second average.
         weight_decay: How strongly parameters are pulled to zero.
         momentum_decay: How fast the momentum grows to its full value.
         decoupled_weight_decay: Whether the pull acts on the parameters directly, as in AdamW.
-        maximize: Whether to climb instead.
+        maximize: Whether to maximize instead of minimizing.
     """
 
     def __init__(
@@ -120,13 +117,13 @@ class RAdam(_WithSquares):
     """`Adam` that divides by the second average only once that is certain enough (Liu et al., 2019).
 
     Args:
-        params: What to optimize; see `Optimizer`.
+        params: The parameters to optimize; see `Optimizer`.
         lr: The learning rate.
         betas: The weights of the past in the two averages.
         eps: Added to the root of the second average.
         weight_decay: How strongly parameters are pulled to zero.
         decoupled_weight_decay: Whether the pull acts on the parameters directly, as in AdamW.
-        maximize: Whether to climb instead.
+        maximize: Whether to maximize instead of minimizing.
     """
 
     def __init__(

@@ -13,7 +13,7 @@ from jit.eager.context import TRACE, enable_grad, set_grad_enabled
 from jit.eager.hooks import HookTable, OnceFlag, RemovableHandle
 from jit.eager.namespace import F
 from jit.eager.tensors import Tensor
-from jit.ir.errors import KindError, NamingError, UsageError
+from jit.ir.errors import KindError, NamingError, UnwrittenError, UsageError
 
 from ..nn.parameter import forget_gradient
 
@@ -23,7 +23,11 @@ class Optimizer:
 
     Args:
         params: Parameters (or pairs of name and parameter), or dictionaries with "params" and options of their own.
-        defaults: The options of groups that do not say otherwise.
+        defaults: The options of groups that have none of their own.
+
+    Raises:
+        KindError: A single tensor is given, or a member is none.
+        UsageError: There are no parameters, or one of them is listed twice or was computed from others.
     """
 
     def __init__(self, params: Iterable[Any], defaults: Mapping[str, Any]) -> None:
@@ -36,16 +40,21 @@ class Optimizer:
         self._pre_hooks, self._post_hooks = HookTable(), HookTable()
         self._state_hooks = {when: HookTable() for when in ("save", "saved", "load", "loaded")}
         if isinstance(params, (Tensor, dict)) or not isinstance(params, Iterable):
-            raise KindError(f"an optimizer takes several parameters, in a list; this is one {type(params).__name__}")
+            raise KindError(
+                f"an optimizer takes parameters in a list, not a single {type(params).__name__}; put it in a list"
+            )
         given: list[Any] = list(params)
         if not given:
-            raise UsageError("the optimizer was given no parameters; is the model's parameters() used up, or empty?")
+            raise UsageError(
+                "the optimizer got no parameters; pass model.parameters() of a model that has some, called anew for "
+                "each optimizer"
+            )
         groups = given if isinstance(given[0], dict) else [{"params": given}]
         for group in groups:
             self.add_param_group(group)
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Subclasses that define `step` themselves are seen to step all the same."""
+        """Let a `step` that a subclass defines itself be noted, too."""
         super().__init_subclass__(**options)
         if "step" in vars(cls):
             cls.step = _noted(cls.step)  # type: ignore[method-assign]
@@ -64,32 +73,36 @@ class Optimizer:
             warnings.warn(f"{told}; list it once", stacklevel=4)
         known = {id(p) for other in self.param_groups for p in other["params"]}
         if any(id(p) in known for p in group["params"]):
-            raise UsageError("a parameter was given to the optimizer twice; list it in one group only, once")
+            raise UsageError("a parameter was given to the optimizer twice; list it in one group only")
         self.param_groups.append(group)
 
     def _group(self, given: Any) -> dict[str, Any]:
         """A group with all options, its parameters listed and, where they have them, their names."""
         if not isinstance(given, Mapping):
-            raise KindError(f"a group of parameters is a dictionary, not {type(given).__name__}")
+            raise KindError(
+                f'a group of parameters is a dictionary, not {type(given).__name__}; pass {{"params": [...]}}'
+            )
         if "params" not in given:
-            raise NamingError('a group of parameters needs its "params"')
+            raise NamingError('a group of parameters has no "params"; pass {"params": [...]}')
         params = given["params"]
         if isinstance(params, (set, frozenset)):
-            raise KindError("a group lists its parameters in an order that is the same in every run; a set has none")
+            raise KindError("parameters need an order that is the same in every run, and a set has none; pass a list")
         listed = [params] if isinstance(params, Tensor) else list(params)
         named = [p for p in listed if isinstance(p, tuple)]
         others = [bool(group.get("param_names")) != bool(named) for group in self.param_groups]
         if 0 < len(named) < len(listed) or any(others):
-            raise KindError("either all parameters of an optimizer come with names or none do")
+            raise KindError("some parameters come with names and others without; name all of them, or none")
         names = {"param_names": [name for name, _ in named]} if named else {}
         plain = {"params": [p[1] if isinstance(p, tuple) else p for p in listed]}
         return {**self.defaults, **given, **plain, **names}
 
     def _check(self, parameter: Any, group: Mapping[str, Any]) -> None:
         if not isinstance(parameter, Tensor):
-            raise KindError(f"an optimizer takes tensors, not {type(parameter).__name__}")
+            raise KindError(f"an optimizer takes tensors, not {type(parameter).__name__}; pass model.parameters()")
         if not (parameter.is_leaf or parameter.retains_grad or group.get("differentiable")):
-            raise UsageError("an optimizer takes leaves, and this tensor was computed; optimize what it came from")
+            raise UsageError(
+                "an optimizer takes leaves, and this tensor was computed from others; optimize those, or its detach()"
+            )
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients, or set them to zero."""
@@ -161,9 +174,11 @@ class Optimizer:
             group: The options of its group.
 
         Raises:
-            NotImplementedError: The subclass does not define it.
+            UnwrittenError: The subclass does not define it.
         """
-        raise NotImplementedError(type(self).__name__)
+        raise UnwrittenError(
+            f"{type(self).__name__} does not define update(self, parameter, gradient, state, group); define it"
+        )
 
     # -- saving --------------------------------------------------------------------------------------------------
 
@@ -184,14 +199,22 @@ class Optimizer:
         """Continue from what `state_dict()` gave; groups must match in number and size.
 
         Raises:
-            UsageError: They do not match.
+            UsageError: It is no state of an optimizer, or the groups do not match.
         """
         state_dict = self._replaced("load", dict(state_dict))
+        if not {"state", "param_groups"} <= state_dict.keys():
+            found = ", ".join(map(repr, list(state_dict)[:3])) or "nothing"
+            raise UsageError(
+                f"an optimizer's state has 'state' and 'param_groups', and this one holds {found}; pass what "
+                "state_dict() of an optimizer returned"
+            )
         groups = state_dict["param_groups"]
         sizes = [len(group["params"]) for group in groups]
         own = [len(group["params"]) for group in self.param_groups]
         if sizes != own:
-            raise UsageError(f"the saved optimizer has groups of {sizes} parameters, this one of {own}")
+            raise UsageError(
+                f"the saved optimizer has groups of {sizes} parameters, this one of {own}; make it for the same groups"
+            )
         order = [number for group in groups for number in group["params"]]
         parameters = dict(zip(order, self._parameters(), strict=True))
         fitted = {parameters[n]: _fitted(s, parameters[n]) for n, s in state_dict["state"].items()}
@@ -236,7 +259,7 @@ _COUNTS = ("step", "eta", "mu", "mu_product")
 
 
 def _noted(step: Callable[..., Any]) -> Callable[..., Any]:
-    """A step after which schedules know that there was one."""
+    """The same step, which also notes for schedules that there was one."""
 
     @functools.wraps(step)
     def noted(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
@@ -267,7 +290,7 @@ def check_not_negative(**options: float) -> None:
     """
     for name, value in options.items():
         if not value >= 0:
-            raise UsageError(f"{name} must not be negative, and {value} was given")
+            raise UsageError(f"{name} is {value}; pass a number of at least 0")
 
 
 _IGNORED = ("foreach", "fused", "capturable")
@@ -275,7 +298,7 @@ _IGNORED = ("foreach", "fused", "capturable")
 
 
 def chosen(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that all optimizers have and that make a difference here: "differentiable".
+    """The options among the remaining keywords that make a difference here: "differentiable" alone.
 
     Raises:
         KindError: There is no such option.
@@ -283,7 +306,7 @@ def chosen(options: Mapping[str, Any]) -> dict[str, Any]:
     """
     for name in options:
         if name not in (*_IGNORED, "differentiable"):
-            raise KindError(f"an optimizer has no option {name!r}")
+            raise KindError(f"the optimizer has no option {name!r}; leave it out, or mend its spelling")
     if not options.get("differentiable"):
         return {}
     if options.get("fused"):
@@ -295,19 +318,19 @@ def check_betas(betas: Iterable[float]) -> tuple[float, ...]:
     """The weights of the past in running averages, as a tuple; each lies between 0 and 1.
 
     Raises:
-        UsageError: One of them does not.
+        UsageError: A weight lies outside.
     """
     listed = tuple(betas)
     if not all(0 <= beta < 1 for beta in listed):
-        raise UsageError(f"betas lie between 0 and 1, and {listed} were given")
+        raise UsageError(f"betas are {listed}; pass numbers from 0 to below 1")
     return listed
 
 
 def decayed(parameter: Any, gradient: Any, group: Mapping[str, Any]) -> Any:
-    """The gradient with the pull to zero, or the gradient itself where the pull acts on the parameter at once.
+    """The gradient with the weight decay, or the gradient itself where that acts on the parameter directly.
 
     Args:
-        parameter: The parameter, which is changed where the pull acts on it at once.
+        parameter: The parameter, which is changed where weight decay acts on it directly.
         gradient: Its gradient.
         group: The options, of which "weight_decay", "decoupled_weight_decay" and "lr" count.
     """

@@ -16,13 +16,13 @@ class SGD(Optimizer):
     The first v is g itself; with `nesterov` the step is ``lr * (g + momentum * v)``.
 
     Args:
-        params: What to optimize; see `Optimizer`.
+        params: The parameters to optimize; see `Optimizer`.
         lr: The learning rate.
-        momentum: How much of the last step is taken again.
-        dampening: By how much a new gradient is weakened in the momentum.
+        momentum: The share of the last step that is taken again.
+        dampening: The share of a new gradient that is left out of the momentum.
         weight_decay: How strongly parameters are pulled to zero.
         nesterov: Whether to look ahead (Nesterov's momentum).
-        maximize: Whether to climb instead.
+        maximize: Whether to maximize instead of minimizing.
 
     >>> import jit
     >>> x = jit.tensor(2.0, requires_grad=True)
@@ -39,7 +39,7 @@ class SGD(Optimizer):
     ) -> None:  # fmt: skip
         check_not_negative(lr=lr, momentum=momentum, weight_decay=weight_decay)
         if nesterov and (momentum <= 0 or dampening != 0):
-            raise UsageError("nesterov needs a momentum, and no dampening")
+            raise UsageError("nesterov=True needs a momentum above 0 and no dampening; pass momentum=, or leave it out")
         options = {"lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay}
         options |= chosen(ignored)
         super().__init__(params, {**options, "nesterov": nesterov, "maximize": maximize})

@@ -17,13 +17,13 @@ class Adagrad(Optimizer):
     ``s += g²`` and ``p -= lr / (1 + t * lr_decay) * g / (sqrt(s) + eps)``, where t counts the steps before.
 
     Args:
-        params: What to optimize; see `Optimizer`.
+        params: The parameters to optimize; see `Optimizer`.
         lr: The learning rate.
-        lr_decay: By how much of itself it shrinks with each step.
+        lr_decay: The decay of the learning rate with the steps, see the formula.
         weight_decay: How strongly parameters are pulled to zero.
-        initial_accumulator_value: What the sum starts from.
+        initial_accumulator_value: The value from which the sum starts.
         eps: Added to the root.
-        maximize: Whether to climb instead.
+        maximize: Whether to maximize instead of minimizing.
     """
 
     def __init__(
@@ -54,14 +54,14 @@ class RMSprop(Optimizer):
     ``s = alpha * s + (1 - alpha) * g²`` and ``p -= lr * g / (sqrt(s) + eps)``.
 
     Args:
-        params: What to optimize; see `Optimizer`.
+        params: The parameters to optimize; see `Optimizer`.
         lr: The learning rate.
         alpha: The weight of the past in the average.
         eps: Added to the root.
         weight_decay: How strongly parameters are pulled to zero.
-        momentum: How much of the last step is taken again.
+        momentum: The share of the last step that is taken again.
         centered: Whether to take the variance of the gradients instead of their mean square.
-        maximize: Whether to climb instead.
+        maximize: Whether to maximize instead of minimizing.
     """
 
     def __init__(
@@ -107,12 +107,12 @@ class Adadelta(Optimizer):
     ``u = rho * u + (1 - rho) * d²`` and ``p -= lr * d``.
 
     Args:
-        params: What to optimize; see `Optimizer`.
+        params: The parameters to optimize; see `Optimizer`.
         lr: A factor for each step.
         rho: The weight of the past in both averages.
         eps: Added under both roots.
         weight_decay: How strongly parameters are pulled to zero.
-        maximize: Whether to climb instead.
+        maximize: Whether to maximize instead of minimizing.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class Adadelta(Optimizer):
     ) -> None:  # fmt: skip
         check_not_negative(lr=lr, eps=eps, weight_decay=weight_decay)
         if not 0 <= rho <= 1:
-            raise UsageError(f"rho lies between 0 and 1, and {rho} was given")
+            raise UsageError(f"rho is {rho}; pass a number between 0 and 1")
         options = {"lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize}
         options |= chosen(ignored)
         super().__init__(params, options)

@@ -27,7 +27,7 @@ def get_swa_avg_fn() -> Callable[[Any, Any, Any], Any]:
 
 
 def get_ema_avg_fn(decay: float = 0.999) -> Callable[[Any, Any, Any], Any]:
-    """The average in which each step weighs `decay` times the one after it."""
+    """The exponential average: each model weighs `decay` times as much as the one after it."""
     _check_decay(decay)
     return lambda averaged, current, number: averaged * decay + current * (1 - decay)
 
@@ -54,7 +54,7 @@ def _for_each(average: Callable[[Any, Any, Any], Any]) -> Callable[[list[Any], l
 def _check_decay(decay: float) -> None:
     expect_number("the decay of an average", decay)
     if not 0 <= decay <= 1:
-        raise UsageError(f"the decay of an average lies between 0 and 1, and {decay} was given")
+        raise UsageError(f"the decay of an average is {decay}; pass a number between 0 and 1")
 
 
 class AveragedModel(Module):
@@ -62,10 +62,10 @@ class AveragedModel(Module):
 
     Args:
         model: The model that is learned; the average starts as a copy of it.
-        device: Where the average is to lie; there is the CPU alone.
-        avg_fn: ``avg_fn(averaged, current, num_averaged)`` gives the new average of a parameter; the plain average if
-            left out. Or else
-        multi_avg_fn: ``multi_avg_fn(averaged, current, num_averaged)`` changes a list of them in place.
+        device: The device of the average, which is the CPU.
+        avg_fn: ``avg_fn(averaged, current, num_averaged)`` returns the new average of a parameter; the plain average if
+            neither this nor the next is given.
+        multi_avg_fn: ``multi_avg_fn(averaged, current, num_averaged)`` changes a list of averages in place.
         use_buffers: Whether buffers are averaged, too, rather than copied.
 
     >>> import jit
@@ -85,7 +85,7 @@ class AveragedModel(Module):
         super().__init__()
         resolve(device)
         if avg_fn is not None and multi_avg_fn is not None:
-            raise UsageError("give avg_fn or multi_avg_fn, not both")
+            raise UsageError("avg_fn and multi_avg_fn are both given; pass one of them")
         self.module = copy.deepcopy(model)
         self.register_buffer("n_averaged", F.zeros((), dtype=dtypes.int64))
         self.avg_fn, self.multi_avg_fn, self.use_buffers = avg_fn, multi_avg_fn, use_buffers
@@ -95,7 +95,7 @@ class AveragedModel(Module):
         return self.module(*args, **kwargs)
 
     def update_parameters(self, model: Module) -> None:
-        """Take the parameters of `model` up into the average."""
+        """Add the parameters of `model` to the average."""
         own, given = (list(self._averaged(m)) for m in (self.module, model))
         with no_grad():
             if self.n_averaged.item() == 0:
@@ -121,7 +121,7 @@ def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
     Args:
         loader: Gives inputs, or tuples and lists that begin with one.
         model: The model; it is left in the mode in which it was.
-        device: Where inputs are to lie; there is the CPU alone.
+        device: The device of the inputs, which is the CPU.
     """
     resolve(device)
     norms = [m for m in model.modules() if getattr(m, "running_mean", None) is not None and hasattr(m, "momentum")]
@@ -147,9 +147,9 @@ class SWALR(LRScheduler):
     """Takes the learning rate to a constant, from which models are averaged.
 
     Args:
-        optimizer: Whose learning rate it is.
+        optimizer: The optimizer whose groups' "lr" is changed.
         swa_lr: The constant, or one for each group.
-        anneal_epochs: In how many steps it is reached.
+        anneal_epochs: The number of steps in which it is reached.
         anneal_strategy: "cos" or "linear".
         last_epoch: The step to go on from.
     """
@@ -158,9 +158,9 @@ class SWALR(LRScheduler):
         self, optimizer: Any, swa_lr: Any, anneal_epochs: int = 10, anneal_strategy: str = "cos", last_epoch: int = -1
     ) -> None:
         if anneal_strategy not in ("cos", "linear"):
-            raise UsageError(f"anneal_strategy is 'cos' or 'linear', not {anneal_strategy!r}")
+            raise UsageError(f"anneal_strategy is {anneal_strategy!r}; it must be 'cos' or 'linear'")
         if not isinstance(anneal_epochs, int) or anneal_epochs < 0:
-            raise UsageError(f"anneal_epochs is a whole number from 0 on, not {anneal_epochs}")
+            raise UsageError(f"anneal_epochs is {anneal_epochs}; pass a whole number from 0 on")
         for group, rate in zip(optimizer.param_groups, per_group(swa_lr, optimizer, "swa_lr"), strict=True):
             group["swa_lr"] = rate
         self.anneal_epochs, self.anneal_strategy = anneal_epochs, anneal_strategy

@@ -27,13 +27,13 @@ from jit.ir.files import write_atomically
 from jit.ir.printer import large_constants
 
 CLEANUP = ["dce", "canonicalize"]
-"""The pipeline for people's eyes: a recording goes through it before anybody looks at it. Same bits, fewer nodes."""
+"""The pipeline for readers: every recording goes through it. It gives the same bits with fewer nodes."""
 
 OPTIMIZE = [
     "inline_composites", "infer_types", "constant_fold", "peephole", "lift_numbers", "cse", "straighten", "dce",
     "batch_mm", "straighten", "distribute", "fuse", "canonicalize",
 ]  # fmt: skip
-"""Before a graph is run: composites become their parts, what need not be computed goes, and loops are joined."""
+"""Before a graph is run: composites become their parts, what need not be computed goes, and loops are fused."""
 
 EXPORT = ["dce", "constant_fold", "peephole", "cse", "dce", "canonicalize"]
 """Before a graph is exported: composites stay, because ONNX may know them."""
@@ -116,7 +116,7 @@ def run(
 
 
 def find_pass(name: str) -> Callable[..., bool]:
-    """The function of the pass called `name`; UsageError lists those that there are."""
+    """The function of the pass called `name`; UsageError, which lists the passes, if there is none."""
     function = getattr(import_module(f"{__name__}.{name}"), name, None) if _file(name).exists() else None
     if function is None:
         stems = sorted(path.stem for path in _file("x").parent.glob("[a-z]*.py"))

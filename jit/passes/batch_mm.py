@@ -33,7 +33,7 @@ def batch_mm(graph: Graph) -> bool:
 
 @dataclass
 class _Sum:
-    """A tree of additions, flat."""
+    """The terms of a tree of additions."""
 
     additions: list[Node] = field(default_factory=list)
     """The additions below the root, users before their operands."""
@@ -56,7 +56,7 @@ def _batch(graph: Graph) -> bool:
 
 
 def _age(product: Node, order: dict[Node, int]) -> tuple[int, int]:
-    """Products are joined in the order in which their operands were made.
+    """The place of a product among those that are joined: they come in the order in which their operands were made.
 
     A backward comes to the steps of a loop in reverse; what the loop has read from one tensor, one slice after the
     other, is in the right order again, so that joining it copies nothing.
@@ -77,7 +77,7 @@ def _is_addition(node: Node) -> bool:
 
 
 def _kind(value: Value) -> object:
-    """dtype and sizes, None where unknown."""
+    """The dtype and sizes of a tensor on the CPU; None for others and where either is unknown."""
     type = value.type
     if not isinstance(type, TensorType) or type.sizes is None or type.dtype is None or type.device != "cpu":
         return None
@@ -131,7 +131,7 @@ def _add(graph: Graph, kind: str, operands: tuple[Value, Value], root: Node) -> 
 
 
 def _joined(graph: Graph, values: Sequence[Value], dim: int, root: Node) -> Value:
-    """The operands as one, `dim` growing; if all are transposed, one that is transposed as a whole."""
+    """The operands joined along `dim`; if all are transposed, the transpose of what they show, joined."""
     if all(is_turn(value.node) for value in values):
         whole = _joined(graph, [value.node.inputs[0] for value in values], 1 - dim, root)
         node = graph.add("aten::t", (whole,), {}, [_transposed(whole.type)])

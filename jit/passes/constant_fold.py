@@ -22,9 +22,9 @@ Evaluate = Callable[[Op, Sequence[Any]], Sequence[Any]]
 """Runs one operator on schema-ordered arguments in which tensors are arrays, as `execute` does."""
 
 MOST = 64
-"""A folded array has at most this many elements, or as many as the arrays that it was computed from."""
+"""The largest number of elements of a folded array, unless the arrays that it was computed from have as many."""
 LONGEST = 2**16
-"""A folded range of numbers has at most this many."""
+"""The largest number of elements of a folded `arange`."""
 
 
 def constant_fold(graph: Graph, evaluate: Evaluate | None = None) -> bool:
@@ -82,7 +82,10 @@ class _Folding:
 
     # Case 1
     def _write_numbers(self, node: Node) -> None:
-        """Foreign code and sub-graphs count their inputs, so theirs stay values; a guard is looked at as it is."""
+        """Write known numbers in place of values.
+
+        Foreign code and sub-graphs take their inputs by position, so theirs stay; a guard is looked at as it is.
+        """
         if node.kind == "prim::Guard" or calls_out(node) or has_subgraphs(node):
             return
         if any(type_of_number(self.known.get(value)) for value in node.inputs):

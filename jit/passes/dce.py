@@ -1,4 +1,4 @@
-"""Removes what nobody uses."""
+"""Dead code elimination: removes the nodes whose results nobody uses."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ def dce(graph: Graph, by_sizes: bool = False) -> bool:
     """Erase the nodes whose outputs nobody uses, and then those that only they used.
 
     The roots are the returns and updates of all stages, and every node with effects: guards, prints, PythonOps and
-    CppOps that are not marked pure, and what elements may make raise (`Op.raises`): the function may catch the error.
-    A node whose sub-graph has effects has them too. The outputs of a body stay, used or not, because they stand for the
-    outputs of its node.
+    CppOps that are not marked pure, and operators that raise for some elements (`Op.raises`), because the function may
+    catch the error. A node whose sub-graph has effects has them too. The outputs of a body stay, used or not, because
+    they stand for the outputs of its node.
 
     Args:
         graph: Any graph.
-        by_sizes: Whether the sizes vary from run to run, and operators are roots that may refuse some.
+        by_sizes: Whether sizes vary from run to run; then operators that may refuse some sizes are roots, too.
 
     Given                                            Result
         %1 = aten::exp(%x)                               %3 = aten::log(%x)

@@ -46,9 +46,9 @@ from .support.spaces import argument, arguments, dims_along, form_of, is_cast, i
 
 JOIN = joining.name
 MOST_PARTS = 16
-"""Parts that each operator runs on, at most: every part of another size is a kernel of its own."""
+"""The largest number of parts that an operator runs on: every part of another size is a kernel of its own."""
 RECOMPUTE_BUDGET = 8
-"""Instructions for each element that may be spent on computing it again: about what a pass over memory takes."""
+"""The most instructions for each element that computing it again may take: about what a pass over memory takes."""
 
 
 def distribute(graph: Graph, supported: Supported = lambda node: True) -> bool:
@@ -94,7 +94,7 @@ class _Runs:
         return self._known[node]
 
     def on_joined(self, node: Node) -> bool:
-        """Besides, a batch norm by fixed statistics runs on parts of what is joined."""
+        """Whether it can run on parts of what is joined: so can a batch norm by fixed statistics, too."""
         return self(node) or (_is_fixed_norm(node) and is_fusable(node, self.supported))
 
 
@@ -108,11 +108,11 @@ def _is_fixed_norm(node: Node) -> bool:
 
 @dataclass
 class _Joined:
-    """A value that is what parts of it are, one after the other along a dim."""
+    """A value that is known by its parts, which lie one after the other along a dim."""
 
     dim: int
     parts: list[tuple[Value | None, int]]
-    """Each with its length; None for zeros."""
+    """The parts, each with its length; None for a part of zeros."""
 
     @property
     def starts(self) -> list[int]:
@@ -187,7 +187,7 @@ class _Joins:
         """Why what reads a `cat` does not run on its parts."""
         joined = _parts(cat)
         if joined is None:
-            return "its parts are of other dtypes, or none is there"
+            return "its parts have other dtypes than the result, or at most one of them has elements"
         if len(joined.parts) > MOST_PARTS:
             return (
                 f"it joins {len(joined.parts)} parts, and each could be a kernel of its own: {MOST_PARTS} are the limit"
@@ -198,7 +198,7 @@ class _Joins:
         makers = [_shown(part).node for part, _ in joined.parts if part is not None]
         in_one_piece = math.prod(sizes_of(cat.output)[: joined.dim]) == 1
         if in_one_piece and all(kernel_of(maker.kind).product for maker in makers):
-            return "its parts are products, which are written where it wants them"
+            return "its parts are products, which are computed into their slices of it"
         if not all(users) and not all(self.runs(m) for m in makers):
             return "what is joined is needed in memory, too, and so are its parts"
         return None
@@ -219,7 +219,7 @@ class _Joins:
         return _Joined(cut.dim, [part for part in parts if part[1]])
 
     def _pushed(self, node: Node, given: Sequence[Value]) -> _Joined | None:
-        """A pointwise node run on parts: on those of all operands that are joined along the same dim."""
+        """The result of a pointwise node, run on the parts of all operands that are joined along the same dim."""
         sizes = sizes_of(node.outputs[0])
         along = {value: self.joined[value].dim + len(sizes) - len(sizes_of(value)) for value in given}
         dim = along[given[0]]
@@ -327,7 +327,7 @@ def _shown(value: Value) -> Value:
 
 
 def _adds(node: Node) -> bool:
-    """Sums of two tensors of one dtype: what is zero may be left out."""
+    """Whether a node is a sum of two tensors of one dtype, from which zeros may be left out."""
     dtypes = {getattr(value.type, "dtype", None) for value in (*node.inputs, *node.outputs)}
     return node.kind == "aten::add" and len(node.inputs) == 2 and len(dtypes) == 1
 
@@ -346,7 +346,7 @@ class _Cuts:
         self.graph, self.supported, self.runs = graph, supported, _Runs(supported)
         self.cutter = PieceCutter(graph)
         self.recomputed: dict[Value, float] = {}
-        """The number of instructions for an element that are spent more than once, as far as it is cut."""
+        """The instructions for each element of a value that the cuts so far have spent more than once."""
 
     def run(self) -> bool:
         """Whether there was anything to do."""
@@ -375,22 +375,22 @@ class _Cuts:
         """Why a node does not compute parts of its result instead of the whole."""
         parts = self.parts_of(node)
         if may_raise(node):
-            return "elements that nobody reads may make it raise, too"
+            return "it may raise because of elements that no part shows"
         if leaves_stage(node.output) and not self._covers(node, parts):
             return "its result, or a part of it, is returned or needed in a backward"
         if not all(self._is_loop(reader) for reader in readers(v for v, _ in parts) if _is_within(reader, node)):
-            return "a part of its result is read by what is no kernel of loops, so that it has to be in memory"
+            return "a part of its result is read by what is no kernel of loops, so it has to be in memory"
         cuts = {cut for _, cut in parts}
         if len(cuts) > MOST_PARTS:
             return f"{len(cuts)} parts of its result are read: {MOST_PARTS} are the limit"
         if any(0 in cut.of(sizes_of(node.output)) for cut in cuts):
             return "a part of its result has no elements"
         if _demotes(node, cuts):
-            return "one number of an operand would count less in promotion than the whole operand does"
+            return "a single number of an operand would count less in promotion than the operand does"
         if self._spent(node, cuts) > RECOMPUTE_BUDGET:
             return "parts of its result overlap, and computing them twice takes longer than reading them"
         if self._gathers(node, cuts):
-            return "parts of its result take every n-th element, which is dear to read from several operands"
+            return "parts of its result take every n-th element, which is slow to read from several operands"
         return None
 
     def _is_loop(self, node: Node) -> bool:

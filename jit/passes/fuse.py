@@ -43,7 +43,7 @@ Reasons = dict[tuple[Node, Node], str]
 EARLY = "its result is needed before the group has run"
 
 LARGEST = 1000
-"""Nodes in a group: LLVM's time grows faster than its functions do."""
+"""The largest number of nodes in a group: the time that LLVM takes grows faster than its functions do."""
 
 
 @dataclass
@@ -54,7 +54,7 @@ class _Group:
 
     @property
     def weight(self) -> int:
-        """The number of nodes that it saves a pass over memory; a reduction is worth a kernel of its own."""
+        """Roughly the passes over memory that the group saves: one for a node, two for a reduction, none for a view."""
         return sum(0 if is_view(node) else 2 if is_special(node) else 1 for node in self.members)
 
 
@@ -110,7 +110,7 @@ def _explain(producer: Node, consumer: Node, homes: dict[Node, _Group], supporte
     elif home is not None:
         reasons[key] = f"the group has {LARGEST} nodes, which is the limit"
     else:
-        reasons[key] = obstacle(consumer, supported) or "its consumer was tried as the end of a group, without it"
+        reasons[key] = obstacle(consumer, supported) or "its consumer, tried as the end of a group, did not take it in"
 
 
 def groups(graph: Graph, supported: Supported = lambda node: True) -> list[set[Node]]:
@@ -169,7 +169,7 @@ def _separate_gradients(graph: Graph) -> None:
 def _grow(
     last: Node, order: dict[Node, int], taken: set[Node], supported: Supported, reasons: Reasons
 ) -> _Group | None:
-    """Pull producers in for as long as one may join, latest first."""
+    """The group that a node ends: producers are taken in, latest first, until none may join."""
     group = _Group(last, IterationSpace(last))
     try:
         group.space.admit(last)
@@ -233,7 +233,7 @@ def _refusal(node: Node, group: _Group, order: dict[Node, int], taken: set[Node]
     if node in taken:
         return "it is part of another kernel"
     if node.stage != group.last.stage:
-        return "it is of another stage"
+        return "it belongs to another stage"
     if not (is_known_view(node) or is_fusable(node, supported)):
         return obstacle(node, supported)
     leaving = [v for v in node.outputs if any(use.node not in group.members for use in v.uses)]

@@ -1,4 +1,4 @@
-"""Dissolves composites: the parts in a composite's body take its place."""
+"""Replaces composites by the nodes of their bodies."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def inline_composites(graph: Graph, select: Callable[[Node], bool] | None = None
         select: Which composites; all of them unless given. `lends_parts` picks those that have to go.
 
     Given                                                Result
-        %1 : Float(2) = aten::mean[body=@0](%x)              %1 : Float(2) = aten::sum(%x)
-        return (%1)                                          %2 : Float(2) = aten::div(%1, 2)
+        %1 : Float() = aten::mean[body=@0](%x)               %1 : Float() = aten::sum(%x)
+        return (%1)                                          %2 : Float() = aten::div(%1, 2)
         where @0 = graph(%x : Float(2)) {                    return (%2)
-          %0 : Float(2) = aten::sum(%x)
-          %1 : Float(2) = aten::div(%0, 2)
+          %0 : Float() = aten::sum(%x)
+          %1 : Float() = aten::div(%0, 2)
           return (%1)
         }
     """

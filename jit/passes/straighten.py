@@ -1,4 +1,4 @@
-"""Rewrites what kernels and BLAS would meet in an awkward form."""
+"""Rewrites nodes whose form is awkward for kernels and for BLAS into forms that suit them."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from .support.builder import GraphBuilder
 from .support.spaces import argument
 
 _TURNED = {"aten::t": [(1, 0)], "aten::permute": [(1, 0)], "aten::transpose.int": [(1, 0), (0, 1)]}
-"""The two dims that change places."""
+"""The operators that may transpose a matrix, each with the dims, or the permutation, by which it does."""
 _POOLS = {"aten::adaptive_avg_pool2d": 2, "aten::adaptive_avg_pool3d": 3}
 _WAYS_BACK = {"aten::_adaptive_avg_pool2d_backward": 2, "aten::_adaptive_avg_pool3d_backward": 3}
-"""The number of spatial dims."""
+"""The backwards of those pools. Like theirs, their numbers are the numbers of spatial dims."""
 _TRIANGLES = {"aten::tril": "le", "aten::triu": "ge"}
-"""The comparison that holds between column and row of the elements that stay."""
+"""The comparison of column with row that holds for the elements that stay."""
 
 
 def straighten(graph: Graph) -> bool:
     """Rewrite nodes in four cases; says whether there were any.
 
     1.  The transpose of a product that nobody else uses is the product of the transposes, for those who only read it.
-        They are views for BLAS, while whoever reads a transposed result goes through memory in steps. The gradient of
-        a weight that was transposed before its product is of that form:
+        BLAS takes transposed operands as they are, while whoever reads a transposed result goes through memory in
+        steps. The gradient of a weight that was transposed before its product is of that form:
 
             %1 : Float(784, 512) = aten::mm(%x, %g)           %1 : Float(512, 64, ...) = aten::t(%g)
             %2 : Float(512, 784, ...) = aten::t(%1)           %2 : Float(784, 64) = aten::t(%x)
@@ -36,17 +36,17 @@ def straighten(graph: Graph) -> bool:
 
         What is transposed and back again is what it was, however the two are spelled.
 
-    2.  `sum_to_size`, with which gradients undo broadcasting, is a sum over dims that are known, which fuses.
+    2.  `sum_to_size`, with which gradients undo broadcasting, is written as a sum over named dims, which fuses.
 
-    3.  A pool that averages whole images is a mean, and its gradient a product with what each entry weighs, which fuse:
+    3.  A pool that averages whole images is a mean, and its gradient a product with each element's share; both fuse:
 
             %1 : Float(8, 16, 1, 1) = aten::adaptive_avg_pool2d[output_size=[1, 1]](%x)
-            %1 : Float(8, 16, 1, 1) = aten::mean.dim[dim=[-2, -1], keepdim=True](%x)
+            %1 : Float(8, 16, 1, 1) = aten::mean[dim=[-2, -1], keepdim=True](%x)
 
     4.  A triangle of a matrix is chosen by the positions of its elements, as the mask of attention is:
 
             %1 : Float(8, 8) = aten::tril(%x)                 %1 : Bool(8, 8) = aten::le(%columns, %rows)
-                                                              %2 : Float(8, 8) = aten::where.ScalarOther(%1, %x, 0)
+                                                              %2 : Float(8, 8) = aten::where.self(%1, %x, 0)
     """
     changes = [_straighten(inner) for inner in with_subgraphs(graph)]
     return any(changes)
@@ -149,7 +149,7 @@ def _average_images(node: Node, F: GraphBuilder) -> bool:
 
 
 def _spread_averages(node: Node, F: GraphBuilder) -> bool:
-    """Spread gradients of averages over the image, dim by dim, since so the operator rounds."""
+    """Spread gradients of averages over the image; divided dim by dim, because the operator rounds like that."""
     rank, (grad, image) = _WAYS_BACK[node.kind], node.inputs
     assert isinstance(grad.type, TensorType) and isinstance(image.type, TensorType)
     shape = image.type.sizes
@@ -166,7 +166,7 @@ def _is_float(value: Value) -> bool:
 
 
 def _taken_over(node: Node, proxy: Any) -> bool:
-    """Whether the result has the type of the node's, which it then replaces."""
+    """Replace the node's result by another of the same type; False, with nothing done, if the types differ."""
     if proxy.value.type != node.output.type:
         return False
     _replace(node, proxy)

@@ -1,7 +1,7 @@
-"""Windows as `torch.signal.windows` has them: weights that fade a stretch of a signal in and out.
+"""Windows by the names of `torch.signal.windows`: weights that fade a stretch of a signal in and out.
 
 Each takes the number of its points; `sym=False` leaves out the last point of the symmetric window of one point more,
-which is what a Fourier transform wants. All are computed in float64 and rounded once.
+as a Fourier transform needs it. All are computed in float64 and rounded once.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _window(
     Windows of fewer points than `least` are ones.
     """
     wanted = dtypes.DEFAULT if dtype is None else dtypes.as_dtype(dtype)
-    expect_number("how many points a window has", M)
+    expect_number("the size of a window", M)
     if M < 0:
         raise UsageError(f"a window of {M} points was asked for; it must have 0 or more")
     if not wanted.is_floating_point:
@@ -49,11 +49,11 @@ def general_cosine(
     """A sum of cosines of 0, 1, 2, ... turns, with weights `a` of alternating signs.
 
     Args:
-        M: How many points.
+        M: The number of points.
         a: The weights, at least one.
-        sym: Whether the window is symmetric, as filters want it; otherwise it is periodic.
-        dtype: A floating point dtype; float32 without.
-        device: Where it is to lie; there is the CPU alone.
+        sym: Whether the window is symmetric, as filters need it; otherwise it is periodic.
+        dtype: A floating point dtype; float32 if left out.
+        device: The device, which is the CPU.
         requires_grad: Whether gradients are wanted.
 
     Raises:
@@ -65,7 +65,7 @@ def general_cosine(
     """
     weights = list(a)
     if not weights:
-        raise UsageError("general_cosine: there must be at least one weight in a")
+        raise UsageError("general_cosine: a holds no weights; pass at least one")
 
     def values(places: Any, last: int) -> Any:
         turn = places * (2 * math.pi / last)
@@ -80,11 +80,11 @@ def general_hamming(
     """A constant `alpha` less a cosine of weight ``1 - alpha``: ``alpha - (1 - alpha) * cos(2π k / last)``.
 
     Args:
-        M: How many points.
+        M: The number of points.
         alpha: The weight of the constant.
-        sym: Whether the window is symmetric, as filters want it; otherwise it is periodic.
-        dtype: A floating point dtype; float32 without.
-        device: Where it is to lie; there is the CPU alone.
+        sym: Whether the window is symmetric, as filters need it; otherwise it is periodic.
+        dtype: A floating point dtype; float32 if left out.
+        device: The device, which is the CPU.
         requires_grad: Whether gradients are wanted.
 
     >>> general_hamming(3, alpha=0.6)
@@ -97,10 +97,10 @@ def hamming(M: int, *, sym: bool = True, dtype: Any = None, device: Any = None, 
     """Hamming's window: ``0.54 - 0.46 * cos(2π k / last)``.
 
     Args:
-        M: How many points.
-        sym: Whether the window is symmetric, as filters want it; otherwise it is periodic.
-        dtype: A floating point dtype; float32 without.
-        device: Where it is to lie; there is the CPU alone.
+        M: The number of points.
+        sym: Whether the window is symmetric, as filters need it; otherwise it is periodic.
+        dtype: A floating point dtype; float32 if left out.
+        device: The device, which is the CPU.
         requires_grad: Whether gradients are wanted.
 
     >>> hamming(3)
@@ -113,10 +113,10 @@ def hann(M: int, *, sym: bool = True, dtype: Any = None, device: Any = None, req
     """Hann's window, one arch of a cosine: ``0.5 - 0.5 * cos(2π k / last)``.
 
     Args:
-        M: How many points.
-        sym: Whether the window is symmetric, as filters want it; otherwise it is periodic.
-        dtype: A floating point dtype; float32 without.
-        device: Where it is to lie; there is the CPU alone.
+        M: The number of points.
+        sym: Whether the window is symmetric, as filters need it; otherwise it is periodic.
+        dtype: A floating point dtype; float32 if left out.
+        device: The device, which is the CPU.
         requires_grad: Whether gradients are wanted.
 
     >>> hann(4, sym=False)
@@ -129,10 +129,10 @@ def blackman(M: int, *, sym: bool = True, dtype: Any = None, device: Any = None,
     """Blackman's sum of two cosines: `general_cosine` with the weights 0.42, 0.5 and 0.08.
 
     Args:
-        M: How many points.
-        sym: Whether the window is symmetric, as filters want it; otherwise it is periodic.
-        dtype: A floating point dtype; float32 without.
-        device: Where it is to lie; there is the CPU alone.
+        M: The number of points.
+        sym: Whether the window is symmetric, as filters need it; otherwise it is periodic.
+        dtype: A floating point dtype; float32 if left out.
+        device: The device, which is the CPU.
         requires_grad: Whether gradients are wanted.
 
     >>> blackman(4, sym=False)[1:]
@@ -145,10 +145,10 @@ def nuttall(M: int, *, sym: bool = True, dtype: Any = None, device: Any = None, 
     """Nuttall's sum of three cosines: `general_cosine` with the weights 0.3635819, 0.4891775, 0.1365995 and 0.0106411.
 
     Args:
-        M: How many points.
-        sym: Whether the window is symmetric, as filters want it; otherwise it is periodic.
-        dtype: A floating point dtype; float32 without.
-        device: Where it is to lie; there is the CPU alone.
+        M: The number of points.
+        sym: Whether the window is symmetric, as filters need it; otherwise it is periodic.
+        dtype: A floating point dtype; float32 if left out.
+        device: The device, which is the CPU.
         requires_grad: Whether gradients are wanted.
 
     >>> nuttall(4, sym=False)[1:]
@@ -162,10 +162,10 @@ def bartlett(M: int, *, sym: bool = True, dtype: Any = None, device: Any = None,
     """Bartlett's triangle, 0 at its ends: ``1 - |2k / last - 1|``.
 
     Args:
-        M: How many points.
-        sym: Whether the window is symmetric, as filters want it; otherwise it is periodic.
-        dtype: A floating point dtype; float32 without.
-        device: Where it is to lie; there is the CPU alone.
+        M: The number of points.
+        sym: Whether the window is symmetric, as filters need it; otherwise it is periodic.
+        dtype: A floating point dtype; float32 if left out.
+        device: The device, which is the CPU.
         requires_grad: Whether gradients are wanted.
 
     >>> bartlett(5)
@@ -178,10 +178,10 @@ def cosine(M: int, *, sym: bool = True, dtype: Any = None, device: Any = None, r
     """Half a turn of a sine, no point of which is 0: ``sin(π (k + 0.5) / (last + 1))``.
 
     Args:
-        M: How many points.
-        sym: Whether the window is symmetric, as filters want it; otherwise it is periodic.
-        dtype: A floating point dtype; float32 without.
-        device: Where it is to lie; there is the CPU alone.
+        M: The number of points.
+        sym: Whether the window is symmetric, as filters need it; otherwise it is periodic.
+        dtype: A floating point dtype; float32 if left out.
+        device: The device, which is the CPU.
         requires_grad: Whether gradients are wanted.
 
     >>> cosine(3)
@@ -200,12 +200,12 @@ def exponential(
     """Decay to both sides by a factor of e within `tau` points: ``exp(-|k - center| / tau)``.
 
     Args:
-        M: How many points.
-        center: Where it is 1, for periodic windows; the middle without.
-        tau: How slowly it falls, in points.
-        sym: Whether the window is symmetric, as filters want it; otherwise it is periodic.
-        dtype: A floating point dtype; float32 without.
-        device: Where it is to lie; there is the CPU alone.
+        M: The number of points.
+        center: The place where it is 1, for periodic windows; the middle if left out.
+        tau: The number of points in which it falls by a factor of e.
+        sym: Whether the window is symmetric, as filters need it; otherwise it is periodic.
+        dtype: A floating point dtype; float32 if left out.
+        device: The device, which is the CPU.
         requires_grad: Whether gradients are wanted.
 
     Raises:
@@ -231,11 +231,11 @@ def gaussian(
     """Gauss's bell: ``exp(-((k - last / 2) / std)² / 2)``.
 
     Args:
-        M: How many points.
+        M: The number of points.
         std: The standard deviation, in points.
-        sym: Whether the window is symmetric, as filters want it; otherwise it is periodic.
-        dtype: A floating point dtype; float32 without.
-        device: Where it is to lie; there is the CPU alone.
+        sym: Whether the window is symmetric, as filters need it; otherwise it is periodic.
+        dtype: A floating point dtype; float32 if left out.
+        device: The device, which is the CPU.
         requires_grad: Whether gradients are wanted.
 
     Raises:
@@ -258,11 +258,11 @@ def kaiser(
     """Kaiser's quotient of Bessel functions: ``i0(beta * sqrt(1 - (2k / last - 1)²)) / i0(beta)``.
 
     Args:
-        M: How many points.
+        M: The number of points.
         beta: How narrow the window is; not negative.
-        sym: Whether the window is symmetric, as filters want it; otherwise it is periodic.
-        dtype: A floating point dtype; float32 without.
-        device: Where it is to lie; there is the CPU alone.
+        sym: Whether the window is symmetric, as filters need it; otherwise it is periodic.
+        dtype: A floating point dtype; float32 if left out.
+        device: The device, which is the CPU.
         requires_grad: Whether gradients are wanted.
 
     Raises:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import os
 from collections.abc import Iterator
 
 YOUNG = 200_000
@@ -52,3 +53,12 @@ def _end(token: object) -> None:
         if gc.get_threshold()[0] == YOUNG:
             gc.set_threshold(*_found[0])
         _found.clear()
+
+
+def _forget() -> None:
+    """After a fork: the threads whose blocks would restore the thresholds do not exist in the child."""
+    for token in [*_patient]:
+        _end(token)
+
+
+os.register_at_fork(after_in_child=_forget)

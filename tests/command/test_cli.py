@@ -116,7 +116,7 @@ def test_doctor_finds_every_engine_working(folder):
 
 WRONG = {
     "no file": (["export-onnx", "nothing.py:f", "-o", "m.onnx"], 2, "there is no file 'nothing.py'"),
-    "no name": (["export-onnx", "program.py:nothing", "-o", "m.onnx"], 2, "has no 'nothing'; it offers"),
+    "no name": (["export-onnx", "program.py:nothing", "-o", "m.onnx"], 2, "has no 'nothing'; name one that it has"),
     "no target": (["export-onnx", "program", "-o", "m.onnx"], 2, "path/to/file.py:name"),
     "no module": (["export-onnx", "no.such.module:f", "-o", "m.onnx"], 2, "there is no module 'no.such.module'"),
     "no output": (["export-onnx", "program.py:Net"], 2, "--output"),

@@ -177,7 +177,7 @@ def test_positional(device: Any) -> None:
 def test_cuda(given: tuple[Any, ...]) -> None:
     """There is no GPU, whichever is asked for; what is none is refused all the same."""
     for thing in (jit.ones(2), nn.Linear(2, 2)):
-        with pytest.raises(jit.UsageError, match=r"device|takes a GPU"):
+        with pytest.raises(jit.UsageError, match=r"device|expects a GPU"):
             thing.cuda(*given)
         assert thing.cpu() is thing
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-import jit.ops  # noqa: F401  (the colours come from the operators' families)
+import jit.ops  # the colours come from the operators' families
 from jit.ir import Error, Graph, TensorType, dtypes, parse
-from jit.ir.cards import COLOURS, cards_of, family_of
+from jit.ir.cards import _BY_MODULE, COLOURS, cards_of, family_of
 from jit.ir.drawing import to_dot, to_svg
 
 TEXT = """graph(%x : Float(2, 3), %fc.weight : Float(3), %rng : Generator) {
@@ -101,6 +101,10 @@ def test_cards_say_what_a_reader_wants_to_know() -> None:
 def test_colours_tell_what_work_a_node_does(kind: str, family: str) -> None:
     node = Graph().add(kind)
     assert family_of(node) == family and family in COLOURS
+
+
+def test_families_are_of_modules_that_exist() -> None:
+    assert set(_BY_MODULE) <= set(jit.ops.__all__)
 
 
 def test_dot_is_read_by_graphviz() -> None:

@@ -84,7 +84,7 @@ def test_facts_are_of_arguments(registry):
         array("test::f(Tensor self, int dim) -> Tensor", kernel=Kernel("norm", reduces=lambda dims: dims))(
             lambda m, self, dim: self
         )
-    with pytest.raises(SchemaError, match=r"its kernel speaks of \['weight'\]"):
+    with pytest.raises(SchemaError, match=r"its kernel names \['weight'\]"):
         array("test::g(Tensor self) -> Tensor", kernel=Kernel("norm", along={"weight": (1,)}))(lambda m, self: self)
 
 

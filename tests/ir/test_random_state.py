@@ -27,7 +27,7 @@ def test_seed_and_offset_are_words_of_64_bits() -> None:
 
 @pytest.mark.parametrize("wide", [2**64, -(2**63) - 1])
 def test_a_seed_beyond_64_bits_is_refused(wide: int) -> None:
-    with pytest.raises(UsageError, match="does not fit in 64 bits; take one from"):
+    with pytest.raises(UsageError, match="does not fit into 64 bits; pass one from"):
         RandomState(wide)
 
 

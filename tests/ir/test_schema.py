@@ -241,9 +241,9 @@ def test_alias_marks_of_arguments_and_returns() -> None:
         ("aten::sum(bool keepdim=0) -> Tensor", "the default '0' is not of the type 'bool'"),
         ("aten::sum(Tensor x=None) -> Tensor", "the default 'None' is not of the type 'Tensor'"),
         ("aten::sum(int[] dim=1) -> Tensor", "the default '1' is not a list, which the type 'int[]' asks for"),
-        ("aten::sum(int[2] dim=[1,2,3]) -> Tensor", "has not the length that the type 'int[2]' asks for"),
+        ("aten::sum(int[2] dim=[1,2,3]) -> Tensor", "does not have the length that the type 'int[2]' asks for"),
         ("aten::sum(str x='a) -> Tensor", "the default \"'a\" is not of the type 'str'"),
-        ("aten::sum(int a, *, int b, *, int c) -> Tensor", "'*' stands in it twice"),
+        ("aten::sum(int a, *, int b, *, int c) -> Tensor", "it has '*' twice"),
         ("aten::sum(int a, int a) -> Tensor", "two of its arguments have the same name"),
         ("aten::sum(int a=1, int b) -> Tensor", "the argument 'b' needs a default because 'a' before it has one"),
         ("aten::t(Tensor self) -> Tensor(a)", "its return 'Tensor(a)' shares memory with no argument"),
@@ -255,7 +255,7 @@ def test_a_mistake_is_named_and_answered_with_an_example(text: str, complaint: s
     message = str(caught.value)
     assert message.startswith(f"{text!r} is not an operator schema: ")
     assert complaint in message
-    assert message.endswith("; write it like 'aten::add(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor'.")
+    assert message.endswith("; write it like 'aten::add(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor'")
     assert isinstance(caught.value, TypeError)
 
 

@@ -239,8 +239,11 @@ def test_encoders_export_with_dynamic_axes(rng, tmp_path):
         (lambda m: m(*[jit.ones(L, N, 4)] * 3), r"for vectors of size 6, got the sizes \[3, 2, 4\]"),
         (lambda m: m(jit.ones(L, E), jit.ones(S, E), jit.ones(L, E)), "as many keys as values"),
         (lambda m: m(*[jit.ones(L, E)] * 3, is_causal=True), "give that mask too"),
-        (lambda m: m(*[jit.ones(L, E)] * 3, attn_mask=jit.ones(L, L).long()), "bool or floating, not int64"),
-        (lambda m: m(*[jit.ones(L, E)] * 3, attn_mask=jit.ones(L)), r"attn_mask is \[L, S\]"),
+        (lambda m: m(*[jit.ones(L, E)] * 3, attn_mask=jit.ones(L, L).long()), "bool or floating point, not int64"),
+        (
+            lambda m: m(*[jit.ones(L, E)] * 3, attn_mask=jit.ones(L)),
+            r"attn_mask has sizes \[3\]; pass one of sizes \[L, S\]",
+        ),
         (lambda m: nn.TransformerEncoderLayer(E, HEADS, activation="swish"), "activation is 'swish'"),
     ],
 )

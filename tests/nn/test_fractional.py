@@ -57,7 +57,7 @@ def test_layers_draw_anew():
 
 def test_refusals():
     x = jit.ones(1, 1, 4, 4)
-    with pytest.raises(jit.UsageError, match="output_size or output_ratio"):
+    with pytest.raises(jit.UsageError, match="output_size nor output_ratio"):
         functional.fractional_max_pool2d(x, 2)
     with pytest.raises(jit.UsageError, match="between 0 and 1"):
         functional.fractional_max_pool2d(x, 2, output_ratio=1.5)

@@ -20,7 +20,7 @@ def test_images_where_a_grid_points() -> None:
 
 def test_grids_that_are_refused() -> None:
     image, grid = jit.ones(1, 1, 2, 2), jit.ones(1, 2, 2, 2)
-    with pytest.raises(jit.UsageError, match="mode is one of 'bilinear', 'nearest', 'bicubic', not 'cubic'"):
+    with pytest.raises(jit.UsageError, match="pass as mode one of 'bilinear', 'nearest', 'bicubic', not 'cubic'"):
         nn.functional.grid_sample(image, grid, mode="cubic")
     with pytest.raises(jit.ShapeError, match=r"should have the sizes \[1, ..., 2\]"):
         nn.functional.grid_sample(image, jit.ones(1, 2, 2, 3), align_corners=False)

@@ -65,7 +65,7 @@ def test_padding_is_that_of_numpy(kind, rank, rng):
 def test_padding_by_a_constant(rng):
     x = draw(rng, 3, 4)
     assert_close(nn.ConstantPad2d((1, 0, 0, 2), 7.0)(jit.tensor(x)), np.pad(x, [(0, 2), (1, 0)], constant_values=7))
-    with pytest.raises(jit.Error, match="takes one number or 4, and 3 were given"):
+    with pytest.raises(jit.Error, match="got 3 numbers; pass one, or 4"):
         nn.ConstantPad2d((1, 2, 3), 0.0)
 
 
@@ -127,7 +127,7 @@ def test_pixels_and_channels_are_moved(rng):
     assert_close(nn.PixelUnshuffle(2)(shuffled), x)
     order = [0, 4, 1, 5, 2, 6, 3, 7]
     assert_close(nn.ChannelShuffle(2)(jit.tensor(x)), x[:, order])
-    with pytest.raises(jit.Error, match="3 groups of channels do not fit"):
+    with pytest.raises(jit.Error, match="3 groups do not fit"):
         nn.ChannelShuffle(3)(jit.tensor(x))
 
 

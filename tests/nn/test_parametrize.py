@@ -91,7 +91,7 @@ def test_refusals():
     layer = nn.Linear(3, 2)
     with pytest.raises(jit.UsageError, match="no parameter or buffer 'wait'"):
         parametrize.register_parametrization(layer, "wait", Doubled())
-    with pytest.raises(jit.UsageError, match="say unsafe=True"):
+    with pytest.raises(jit.UsageError, match="pass unsafe=True"):
         parametrize.register_parametrization(layer, "weight", nn.Flatten(0))
     with pytest.raises(jit.UsageError, match="is not parametrized"):
         parametrize.remove_parametrizations(layer, "weight")

@@ -280,7 +280,7 @@ def test_wrong_lengths_are_refused(lengths, message):
 
 def test_a_total_length_must_hold_all():
     packed = rnn.pack_sequence([jit.ones(3)])
-    with pytest.raises(ValueError, match="a total_length of 2 does not hold a sequence of 3"):
+    with pytest.raises(ValueError, match="total_length is 2, but a sequence has 3 elements"):
         rnn.pad_packed_sequence(packed, total_length=2)
 
 
@@ -291,9 +291,9 @@ def test_a_total_length_must_hold_all():
     ("make", "message"),
     [
         (lambda: nn.RNN(2, 3, nonlinearity="gelu"), "nonlinearity is 'gelu'"),
-        (lambda: nn.LSTM(2, 3, 2, dropout=2), "dropout is a probability"),
-        (lambda: nn.GRU(2, 0), "hidden_size and num_layers must be at least 1"),
-        (lambda: nn.LSTM(2, 3, proj_size=3), "proj_size lies between 0 and hidden_size=3"),
+        (lambda: nn.LSTM(2, 3, 2, dropout=2), "dropout is 2; pass a probability"),
+        (lambda: nn.GRU(2, 0), "hidden_size and num_layers are 0 and 1"),
+        (lambda: nn.LSTM(2, 3, proj_size=3), "proj_size is 3; pass 0 to 2"),
         (lambda: nn.RNNBase("GRU", 2, 3, proj_size=1), "only an LSTM projects"),
         (lambda: nn.RNNBase("QRNN", 2, 3), "there is no recurrent network 'QRNN'"),
         (lambda: nn.GRU(2, 3)(jit.zeros(2)), r"GRU: expected an input of 2 or 3 dims, got the sizes \[2\]"),

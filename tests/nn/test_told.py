@@ -77,7 +77,7 @@ def test_a_state_that_is_not_expected_may_be_anything() -> None:
 def test_gradients_of_arguments_that_have_none_are_refused() -> None:
     layer = nn.Linear(1, 1)
     layer.register_full_backward_hook(lambda m, by_input, by_output: (jit.ones(1, 1),))
-    with pytest.warns(UserWarning), pytest.raises(RuntimeError, match="gave gradients of arguments"):
+    with pytest.warns(UserWarning), pytest.raises(RuntimeError, match="returned gradients of arguments"):
         layer(jit.ones(1, 1)).sum().backward()
 
 

@@ -46,6 +46,12 @@ def test_declared(op: Op) -> None:
     assert not catalog.gaps(op), f"declare what is missing in {op.module.replace('.', '/')}.py, or say absent(why)"
 
 
+@pytest.mark.parametrize("ops", OVERLOADS.values(), ids=OVERLOADS)
+def test_documented(ops: list[Op]) -> None:
+    """The documentation of a function begins with a sentence that says what it computes."""
+    assert ops[0].body.__doc__, f"give {ops[0].name} a docstring, in {ops[0].module.replace('.', '/')}.py"
+
+
 @pytest.mark.parametrize("namespace", NAMESPACES)
 def test_names(namespace: str) -> None:
     """Every function of a namespace is there, under its aliases too."""

@@ -28,7 +28,7 @@ def test_averages():
     assert averaged(avg_fn=swa_utils.get_ema_avg_fn(0.9)) == decayed
     assert averaged(multi_avg_fn=swa_utils.get_ema_multi_avg_fn(0.9)) == decayed
     assert averaged(multi_avg_fn=swa_utils.get_swa_multi_avg_fn()) == pytest.approx(3)
-    with pytest.raises(jit.UsageError, match="not both"):
+    with pytest.raises(jit.UsageError, match="are both given; pass one of them"):
         averaged(avg_fn=swa_utils.get_swa_avg_fn(), multi_avg_fn=swa_utils.get_swa_multi_avg_fn())
     with pytest.raises(jit.UsageError, match="between 0 and 1"):
         swa_utils.get_ema_avg_fn(1.5)

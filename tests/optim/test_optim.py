@@ -162,22 +162,22 @@ def test_named_parameters_are_accepted():
 @pytest.mark.parametrize(
     ("act", "message"),
     [
-        (lambda x: SGD([]), "was given no parameters"),
+        (lambda x: SGD([]), "got no parameters"),
         (lambda x: SGD([3]), "takes tensors, not int"),
         (lambda x: SGD([x * 2]), "takes leaves"),
-        (lambda x: SGD(x), "takes several parameters, in a list"),
-        (lambda x: SGD(3), "takes several parameters, in a list"),  # type: ignore[arg-type]
-        (lambda x: SGD({"params": [x]}), "takes several parameters, in a list"),
+        (lambda x: SGD(x), "takes parameters in a list"),
+        (lambda x: SGD(3), "takes parameters in a list"),  # type: ignore[arg-type]
+        (lambda x: SGD({"params": [x]}), "takes parameters in a list"),
         (lambda x: SGD([{"params": {x}}]), "an order that is the same in every run"),
-        (lambda x: SGD([{"lr": 1}]), 'needs its "params"'),
-        (lambda x: SGD([("a", x), jit.ones(1)]), "all parameters of an optimizer come with names or none"),
+        (lambda x: SGD([{"lr": 1}]), 'has no "params"'),
+        (lambda x: SGD([("a", x), jit.ones(1)]), "name all of them, or none"),
         (lambda x: SGD([x]).add_param_group(x), "a group of parameters is a dictionary"),
         (lambda x: Adam([x], fused=True, differentiable=True), "a fused step cannot be differentiable"),
         (lambda x: SGD([{"params": [x]}, {"params": [x]}]), "twice"),
-        (lambda x: SGD([x], lr=-1), "lr must not be negative, and -1 was given"),
-        (lambda x: SGD([x], nesterov=True), "nesterov needs a momentum"),
-        (lambda x: Adam([x], betas=(0.9, 1.0)), "betas lie between 0 and 1"),
-        (lambda x: Adam([x], eps=-1e-8), "eps must not be negative"),
+        (lambda x: SGD([x], lr=-1), "lr is -1; pass a number of at least 0"),
+        (lambda x: SGD([x], nesterov=True), "nesterov=True needs a momentum"),
+        (lambda x: Adam([x], betas=(0.9, 1.0)), "pass numbers from 0 to below 1"),
+        (lambda x: Adam([x], eps=-1e-8), "eps is -1e-08; pass"),
     ],
 )
 def test_wrong_requests_are_refused(act, message):

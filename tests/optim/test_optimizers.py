@@ -170,13 +170,13 @@ def test_a_saved_optimizer_continues_exactly(kind, rng):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda p: optim.Adagrad(p, lr_decay=-1.0), "lr_decay must not be negative"),
-        (lambda p: optim.Adadelta(p, rho=2.0), "rho lies between 0 and 1"),
-        (lambda p: optim.Adamax(p, betas=(0.9, 1.0)), "betas lie between 0 and 1"),
-        (lambda p: optim.Rprop(p, etas=(1.2, 0.5)), "a factor below 1 and one above it"),
+        (lambda p: optim.Adagrad(p, lr_decay=-1.0), "lr_decay is -1.0; pass a number of at least 0"),
+        (lambda p: optim.Adadelta(p, rho=2.0), "rho is 2.0; pass a number between 0 and 1"),
+        (lambda p: optim.Adamax(p, betas=(0.9, 1.0)), "pass numbers from 0 to below 1"),
+        (lambda p: optim.Rprop(p, etas=(1.2, 0.5)), "pass a factor between 0 and 1, and one above 1"),
         (lambda p: optim.LBFGS(p, line_search_fn="armijo"), "line_search_fn is 'armijo'"),
         (lambda p: optim.LBFGS([{"params": [q]} for q in (*p, jit.zeros(1))]), "one group of parameters"),
-        (lambda p: optim.LBFGS(p).step(), r"give step\(\) a closure"),
+        (lambda p: optim.LBFGS(p).step(), r"pass step\(\) a closure"),
     ],
 )
 def test_misuse_is_named(make, message):

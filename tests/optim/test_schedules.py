@@ -68,7 +68,7 @@ def test_groups_have_schedules_of_their_own():
     schedule = lr_scheduler.LambdaLR(SGD(groups), [lambda e: 0.5**e, lambda e: 1.0 - e])
     schedule.step()
     assert schedule.get_last_lr() == [0.5, 0.0]
-    with pytest.raises(jit.Error, match="lr_lambda: the optimizer has 2 groups, and 1 values were given"):
+    with pytest.raises(jit.Error, match="lr_lambda: the optimizer has 2 groups, not 1; pass one value, or 2"):
         lr_scheduler.LambdaLR(SGD(groups), [lambda e: 1.0])
 
 
@@ -149,14 +149,14 @@ def test_a_rate_changed_by_hand_stays_changed():
     ("make", "message"),
     [
         (lambda o: lr_scheduler.StepLR(o, 2, last_epoch=3), "needs its 'initial_lr'"),
-        (lambda o: lr_scheduler.ConstantLR(o, 2.0), "factor lies between 0 and 1"),
-        (lambda o: lr_scheduler.LinearLR(o, 0.0), "factors lie between 0 and 1"),
+        (lambda o: lr_scheduler.ConstantLR(o, 2.0), r"factor is 2.0; pass a number between 0 and 1"),
+        (lambda o: lr_scheduler.LinearLR(o, 0.0), r"the factors are 0.0 and 1.0; pass"),
         (lambda o: lr_scheduler.CosineAnnealingWarmRestarts(o, 0), "whole numbers from 1 on"),
         (lambda o: lr_scheduler.CyclicLR(o, 0.1, 0.2, mode="square"), "mode is 'square'"),
-        (lambda o: lr_scheduler.OneCycleLR(o, 0.1), "needs total_steps"),
+        (lambda o: lr_scheduler.OneCycleLR(o, 0.1), "pass total_steps"),
         (lambda o: lr_scheduler.OneCycleLR(o, 0.1, 5, anneal_strategy="sin"), "anneal_strategy is 'sin'"),
         (lambda o: lr_scheduler.ReduceLROnPlateau(o, "low"), "mode is 'min' or 'max'"),
-        (lambda o: lr_scheduler.ReduceLROnPlateau(o).step(), r"give step\(\) that number"),
+        (lambda o: lr_scheduler.ReduceLROnPlateau(o).step(), r"pass it to step\(\)"),
         (lambda o: lr_scheduler.SequentialLR(o, [lr_scheduler.StepLR(o, 1)], [1]), "need 0 milestones, not 1"),
         (
             lambda o: lr_scheduler.ChainedScheduler([lr_scheduler.StepLR(p, 1) for p in (o, optimizer_of())]),

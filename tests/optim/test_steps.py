@@ -48,7 +48,7 @@ def test_names_are_kept() -> None:
     optimizer = optim.SGD([("a", leaf(1.0)), ("b", leaf(2.0))], lr=0.1)
     optimizer.add_param_group({"params": [("c", leaf(3.0))]})
     assert [group["param_names"] for group in optimizer.state_dict()["param_groups"]] == [["a", "b"], ["c"]]
-    with pytest.raises(TypeError, match="with names or none"):
+    with pytest.raises(TypeError, match="name all of them, or none"):
         optimizer.add_param_group({"params": [leaf(4.0)]})
 
 

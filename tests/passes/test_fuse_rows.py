@@ -252,7 +252,7 @@ REASONS: dict[str, tuple[str, str]] = {
   %2 : Float(8, 3) = aten::neg(%1)
   return (%2)
 }""",
-        "it is a part of what was computed",
+        "it shows a part of what is computed",
     ),
     "few long rows": (
         """graph(%x : Float(2, 100000)) {
@@ -260,7 +260,7 @@ REASONS: dict[str, tuple[str, str]] = {
   %1 : Float(2, 100000) = aten::div(%x, %0)
   return (%1)
 }""",
-        "few long rows: what follows is better shared out among threads",
+        "it has few long rows, and what follows is better shared out among threads",
     ),
 }
 

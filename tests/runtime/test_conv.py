@@ -19,7 +19,7 @@ from jit.runtime.arrays.interpreter import Interpreter
 from jit.runtime.llvm.product_tiles import lanes_of
 from jit.runtime.plans.plan import PlannedEngine
 from jit.runtime.plans.views import flops_of, work_of_step
-from jit.runtime.products import conv
+from jit.runtime.products import conv, conv_weight, pooling
 from jit.runtime.products.conv_steps import layer_of, parts_by_input, phases
 from jit.runtime.products.conv_weight import WeightGradient
 from jit.runtime.targets.target import Target
@@ -307,6 +307,25 @@ def test_operands_that_lie_otherwise_are_copied():
     arrays = [rng.standard_normal(s).astype(np.float32) for s in ((2, 3, 9, 8), (8, 3, 3, 3))]
     expected = Interpreter(parse(text)).run(0, arrays)[0][0]
     np.testing.assert_allclose(in_plan(text, arrays)[0], expected, rtol=1e-5, atol=1e-5)
+
+
+def works_with_tables():
+    for name in ("plain", "depthwise"):
+        layer = Case(name, dtypes.float32).layer
+        yield layer.forward()
+        yield WeightGradient(layer.forward())
+    window = Case("depthwise", dtypes.float32).layer.forward().window
+    yield pooling.MaxPoolWork(dtypes.float32, 22, window, True)
+    yield pooling.MeanPoolWork(dtypes.float32, 22, window, False, True, None)
+
+
+@pytest.mark.parametrize("work", list(works_with_tables()), ids=lambda work: type(work).__name__)
+def test_work_keeps_the_arrays_of_its_geometry_whatever_caches_drop(work):
+    numbers, kept = work.geometry().tolist(), work.kept
+    for made in (conv.segment_tables, conv_weight._offsets, pooling._positions, pooling._divisors):
+        made.cache_clear()  # as if another thread had put others there
+    assert all(array.ctypes.data in numbers for array in kept)
+    assert all(later is array for later, array in zip(work.kept, kept, strict=True))
 
 
 def test_results_do_not_depend_on_the_number_of_threads(monkeypatch):

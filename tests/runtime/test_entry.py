@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import gc
+import threading
 import types
+import weakref
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
 
 from jit.runtime.plans import entry
+from jit.runtime.plans.entry import making
+from jit.runtime.plans.entry import tables as entry_tables
 from jit.runtime.plans.entry.checks import Checks, checked, checks_of
 from jit.runtime.plans.entry.layout import header_of
 from jit.runtime.plans.entry.records import Record, RecordMemory, number, several, thing
+from tests.threads import in_threads
 
 pytestmark = [pytest.mark.llvm, pytest.mark.skipif(not entry.available(), reason="native calls are not available")]
 
@@ -196,6 +203,28 @@ def test_every_field_of_the_list_is_a_table_of_the_header():
     names = {each.name for each in fields(Checks)}
     assert names and names == {check.table.name for check in checks_of(entry.Tables)} == set(CHANGED)
     assert all({name, f"{name}_at"} <= set(header_of(entry.Tables).places) for name in names)
+
+
+# -- threads -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("module", "name"), [(making, "_method"), (entry_tables, "function_table")])
+def test_threads_that_come_first_at_once_get_entries_whose_parts_live_on(module, name, monkeypatch):
+    both, made, calls = threading.Barrier(2), [], []
+    make = getattr(module, name).__wrapped__
+
+    @cache
+    def shared(*arguments: Any) -> Any:
+        found = make(*arguments)
+        made.append(weakref.ref(found))
+        both.wait(60)  # so that each makes one, and the cache drops the first
+        return found
+
+    monkeypatch.setattr(module, name, shared)
+    in_threads(lambda _: calls.append(entry.make_entry(tables_of())), 2)
+    gc.collect()
+    assert len(made) == 2 and all(part() is not None for part in made)
+    assert all(map(accepts, calls))
 
 
 # -- records -----------------------------------------------------------------------------------------------------

@@ -77,7 +77,6 @@ OF_FLOATS = {
     "reciprocal": lambda m, a, b: m.reciprocal(b),
     "floor_divide": lambda m, a, b: m.floor_divide(a, b),
     "remainder": lambda m, a, b: m.remainder(a, b),
-    "trunc_divide": lambda m, a, b: m.trunc_divide(a, b),
     "fmod": lambda m, a, b: m.fmod(a, b),
     "isnan": lambda m, a, b: m.isnan(a),
     "isinf": lambda m, a, b: m.isinf(a),
@@ -174,7 +173,7 @@ class TestCasts:
 
 class TestIntegerDivision:
     @names(INTEGERS)
-    @pytest.mark.parametrize("name", ["floor_divide", "remainder", "trunc_divide", "fmod"])
+    @pytest.mark.parametrize("name", ["floor_divide", "remainder", "fmod"])
     def test_signs_and_wrapping_are_numpys(self, name, dtype, target, rng):
         a, b = pairs(dtype, rng)
         expect(lambda m, x, y: getattr(m, name)(x, y), a, b[b != 0][None, :], target=target)

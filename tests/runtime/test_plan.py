@@ -4,6 +4,7 @@ import ctypes
 import mmap
 import os
 import random
+import signal
 from typing import Any
 
 import numpy as np
@@ -494,6 +495,18 @@ def test_after_fork():
             os._exit(0 if fine else 1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         assert f(x).sum().item() == expected
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_child_finds_blas_although_another_thread_was_looking_for_it():
+    with blas._LOADING:  # as another thread would hold it
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)  # it waited for ever
+            blas.gemm_address.cache_clear()
+            os._exit(0 if blas.gemm_address(dtypes.float32) else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def test_steps_grow_with_the_graph_and_kernels_do_not():

@@ -83,7 +83,7 @@ def test_wrong_calls(name):
 @pytest.mark.parametrize(
     "name, options, said",
     [
-        ("general_cosine", {"a": []}, "at least one weight"),
+        ("general_cosine", {"a": []}, "no weights; pass at least one"),
         ("exponential", {"tau": 0.0}, "tau must be positive, got 0"),
         ("exponential", {"center": 1}, "symmetric window has its center in the middle; say sym=False"),
         ("gaussian", {"std": -1.0}, "std must be positive, got -1"),

@@ -166,9 +166,9 @@ def test_random_warns_of_numbers_that_the_dtype_skips(dtype: Any) -> None:
 @pytest.mark.parametrize("dtype", [jit.float16, jit.bfloat16, jit.float32, jit.float64], ids=str)
 def test_uniform_bounds_lie_within_reach(dtype: Any) -> None:
     largest = jit.finfo(dtype).max
-    with pytest.raises(jit.UsageError, match="further"):
+    with pytest.raises(jit.UsageError, match="wider"):
         jit.empty(2, dtype=dtype).uniform_(-largest, largest)
-    with pytest.raises(jit.UsageError, match="from <= to"):
+    with pytest.raises(jit.UsageError, match="from must not exceed to"):
         jit.empty(2, dtype=dtype).uniform_(2, 1)
     assert 0 <= jit.empty((), dtype=dtype).uniform_(0, largest).item() <= largest
 

@@ -1,6 +1,7 @@
 """The search for garbage: rare while a function is recorded, and afterwards as it was, whatever happens."""
 
 import gc
+import os
 import threading
 
 import pytest
@@ -91,3 +92,26 @@ def test_thresholds_are_not_lowered(young):
     with patience():
         assert gc.get_threshold()[0] == young
     assert gc.get_threshold()[0] == young
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_child_forked_within_a_block_of_another_thread_has_its_thresholds_back():
+    before = gc.get_threshold()
+    inside, leave = threading.Event(), threading.Event()
+
+    def record() -> None:
+        with patience():
+            inside.set()
+            leave.wait()
+
+    thread = threading.Thread(target=record)
+    thread.start()
+    inside.wait()
+    try:
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if gc.get_threshold() == before else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    finally:
+        leave.set()
+        thread.join()

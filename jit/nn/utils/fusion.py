@@ -1,4 +1,4 @@
-"""Batch norms of evaluation mode taken up into the layer before them."""
+"""Batch norms in evaluation mode, fused into the layer before them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jit.ir.errors import UsageError
 def fuse_conv_bn_weights(
     conv_w: Any, conv_b: Any, bn_rm: Any, bn_rv: Any, bn_eps: float, bn_w: Any, bn_b: Any, transpose: bool = False
 ) -> tuple[Any, Any]:
-    """(weight, bias) of a convolution that does what a convolution and a batch norm behind it do.
+    """The weight and the bias of a convolution that does what a convolution followed by a batch norm does.
 
     Args:
         conv_w: The weight of the convolution.
@@ -38,7 +38,7 @@ def fuse_conv_bn_weights(
 
 
 def fuse_conv_bn_eval(conv: Any, bn: Any, transpose: bool = False) -> Any:
-    """A copy of a convolution that does what it and the batch norm behind it do, both in evaluation mode.
+    """A copy of a convolution that does what it does followed by a batch norm, both in evaluation mode.
 
     Args:
         conv: The convolution.
@@ -63,14 +63,14 @@ def fuse_conv_bn_eval(conv: Any, bn: Any, transpose: bool = False) -> Any:
 
 
 def fuse_linear_bn_eval(linear: Any, bn: Any) -> Any:
-    """`fuse_conv_bn_eval` of a linear layer and the batch norm behind it."""
+    """The same as `fuse_conv_bn_eval` for a linear layer followed by a batch norm."""
     return fuse_conv_bn_eval(linear, bn)
 
 
 def fuse_linear_bn_weights(
     linear_w: Any, linear_b: Any, bn_rm: Any, bn_rv: Any, bn_eps: float, bn_w: Any, bn_b: Any
 ) -> tuple[Any, Any]:
-    """`fuse_conv_bn_weights` of a linear layer.
+    """The same as `fuse_conv_bn_weights` for a linear layer.
 
     Args:
         linear_w: The weight of the linear layer.

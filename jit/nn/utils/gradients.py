@@ -9,12 +9,17 @@ from typing import Any
 from jit.eager.context import no_grad
 from jit.eager.namespace import F
 from jit.eager.tensors import Tensor
-from jit.ir.errors import UsageError
+from jit.ir.errors import KindError, UsageError
+
+
+def _listed(tensors: Any) -> list[Any]:
+    if not isinstance(tensors, Iterable):
+        raise KindError(f"a tensor or several are needed, not {type(tensors).__name__}; pass model.parameters()")
+    return [tensors] if isinstance(tensors, Tensor) else list(tensors)
 
 
 def _gradients(parameters: Any) -> list[Any]:
-    listed = [parameters] if isinstance(parameters, Tensor) else list(parameters)
-    return [parameter.grad for parameter in listed if parameter.grad is not None]
+    return [parameter.grad for parameter in _listed(parameters) if parameter.grad is not None]
 
 
 def get_total_norm(
@@ -32,13 +37,16 @@ def get_total_norm(
         UsageError: The norm is refused.
     """
     norm_type = float(norm_type)
-    listed = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+    listed = _listed(tensors)
     if not listed:
         return F.zeros(())
     norms = F.stack([F.linalg_vector_norm(tensor, norm_type) for tensor in listed])
     total = norms.max() if norm_type == math.inf else F.linalg_vector_norm(norms, norm_type)
     if error_if_nonfinite and not math.isfinite(total.item()):
-        raise UsageError(f"the total norm of the gradients is {total.item()}; pass error_if_nonfinite=False to clip")
+        raise UsageError(
+            f"the total norm of the gradients is {total.item()}; find its cause with jit.autograd.detect_anomaly(), or "
+            "pass error_if_nonfinite=False to clip all the same"
+        )
     return total
 
 
@@ -47,8 +55,8 @@ def clip_grads_with_norm_(parameters: Any, max_norm: float, total_norm: Any, for
 
     Args:
         parameters: A parameter, or several.
-        max_norm: What the norm may be.
-        total_norm: What it is, a 0-d tensor: see `get_total_norm`.
+        max_norm: The largest norm that is allowed.
+        total_norm: The norm before scaling, a 0-d tensor: see `get_total_norm`.
         foreach: Accepted; makes no difference.
     """
     with no_grad():
@@ -65,7 +73,7 @@ def clip_grad_norm_(
 
     Args:
         parameters: A parameter, or several.
-        max_norm: What the norm may be.
+        max_norm: The largest norm that is allowed.
         norm_type: Which p-norm; `math.inf` for the largest element.
         error_if_nonfinite: Whether to refuse gradients whose norm is infinite or NaN.
         foreach: Accepted; makes no difference.
@@ -80,7 +88,7 @@ def clip_grad_norm_(
     5.0
     """
     max_norm = float(max_norm)
-    listed = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+    listed = _listed(parameters)
     with no_grad():
         total = get_total_norm(_gradients(listed), norm_type, error_if_nonfinite)
     clip_grads_with_norm_(listed, max_norm, total)

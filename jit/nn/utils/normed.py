@@ -14,7 +14,7 @@ from ..parameter import Parameter
 
 
 class WeightNorm:
-    """Puts a weight together whenever it is read."""
+    """Computes a weight from its direction and length whenever it is read."""
 
     def __init__(self, name: str, dim: int) -> None:
         self.name, self.dim = name, dim
@@ -25,10 +25,10 @@ class WeightNorm:
 
 
 def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
-    """Learn a weight of `module` as a direction, `<name>_v`, and lengths, `<name>_g`, in its place.
+    """Learn a weight of `module` as directions, `<name>_v`, and lengths, `<name>_g`.
 
     Args:
-        module: The module; its weight is put together anew whenever it is read.
+        module: The module; its weight is computed anew whenever it is read.
         name: The parameter.
         dim: The dim along which each entry has a length of its own; None gives the whole weight one length.
 
@@ -45,11 +45,11 @@ def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
     """
     expect("weight_norm", module, Module)
     if name in module._computed:
-        raise UsageError(f"{name!r} of this {type(module).__name__} is a normed weight already")
+        raise UsageError(f"{name!r} of this {type(module).__name__} is a normed weight already; norm it once")
     weight = module._parameters.get(name)
     refuse_lazy([weight], "take apart")
     if weight is None:
-        raise UsageError(f"{type(module).__name__} has no parameter {name!r} to be normed")
+        raise UsageError(f"{type(module).__name__} has no parameter {name!r} to be normed; name one of its own")
     norm = WeightNorm(name, -1 if dim is None else dim)
     direction = weight.detach()
     del module._parameters[name]
@@ -72,7 +72,7 @@ def remove_weight_norm(module: Any, name: str = "weight") -> Any:
     """
     expect("remove_weight_norm", module, Module)
     if not isinstance(module._computed.get(name), WeightNorm):
-        raise UsageError(f"{name!r} of this {type(module).__name__} is no normed weight")
+        raise UsageError(f"{name!r} of this {type(module).__name__} is no normed weight; call weight_norm() first")
     weight = module._computed.pop(name)(module).detach()
     del module._parameters[f"{name}_g"], module._parameters[f"{name}_v"]
     module.register_parameter(name, Parameter(weight))

@@ -54,7 +54,7 @@ class _SpectralNorm(Module):
     def __init__(self, weight: Any, n_power_iterations: int, dim: int, eps: float) -> None:
         super().__init__()
         if n_power_iterations < 1:
-            raise UsageError(f"spectral_norm takes one power iteration at least, not {n_power_iterations}")
+            raise UsageError(f"n_power_iterations is {n_power_iterations}; pass at least 1")
         if not -weight.ndim <= dim < max(weight.ndim, 1):
             raise ShapeError(f"spectral_norm: dim {dim} does not fit a tensor of {weight.ndim} dims")
         self.dim, self.eps, self.n_power_iterations = dim % max(weight.ndim, 1), eps, n_power_iterations
@@ -95,9 +95,9 @@ def spectral_norm(
     Args:
         module: The module; it is returned.
         name: The parameter.
-        n_power_iterations: By how many steps each reading in training mode betters the estimate.
-        eps: Keeps norms of vectors off zero.
-        dim: Which dim the rows of the matrix are; 1 for transposed convolutions, else 0.
+        n_power_iterations: The number of steps by which each reading in training mode improves the estimate.
+        eps: The least norm of a vector that is divided by.
+        dim: The dim of the rows of the matrix; if left out, 1 for transposed convolutions, else 0.
 
     Raises:
         UsageError: The module has no such parameter or buffer.
@@ -110,7 +110,9 @@ def spectral_norm(
     expect("spectral_norm", module, Module)
     weight = getattr(module, name, None)
     if not isinstance(weight, Tensor):
-        raise UsageError(f"{type(module).__name__} has no parameter or buffer {name!r} to be normed")
+        raise UsageError(
+            f"{type(module).__name__} has no parameter or buffer {name!r} to be normed; name one of its own"
+        )
     return register_parametrization(module, name, _SpectralNorm(weight, n_power_iterations, _rows(module, dim), eps))
 
 
@@ -153,7 +155,10 @@ class _Orthogonal(Module):
         if tuple(value.shape) != self.sizes:
             raise ShapeError(f"orthogonal: a matrix of sizes {list(self.sizes)} is needed, not {list(value.shape)}")
         if not self.trivialized:
-            raise UnwrittenError("what is kept orthogonal with use_trivialization=False cannot be assigned to")
+            raise UnwrittenError(
+                "a tensor that is kept orthogonal with use_trivialization=False cannot be assigned to; leave "
+                "use_trivialization out"
+            )
         rows, columns = value.shape[-2:]
         tall = value if rows >= columns else F.transpose(value, -2, -1)
         q, r = F.linalg_qr(tall, "complete")
@@ -167,8 +172,7 @@ class _Orthogonal(Module):
 def orthogonal(
     module: Any, name: str = "weight", orthogonal_map: str | None = None, *, use_trivialization: bool = True
 ) -> Any:
-    """Keep a matrix of `module` orthogonal: its columns, or its rows if there are more of these, have length 1 and are
-    perpendicular.
+    """Keep a matrix of `module` orthogonal: its columns, or its rows if these are fewer, are orthonormal.
 
     Args:
         module: The module; it is returned. Its tensor becomes the nearest such matrix that QR gives.
@@ -188,7 +192,9 @@ def orthogonal(
     expect("orthogonal", module, Module)
     weight = getattr(module, name, None)
     if weight is None:
-        raise UsageError(f"{type(module).__name__} has no parameter {name!r} to be kept orthogonal")
+        raise UsageError(
+            f"{type(module).__name__} has no parameter {name!r} to be kept orthogonal; name one of its own"
+        )
     if weight.ndim < 2:
         raise ShapeError(f"orthogonal: a matrix is needed, and {name!r} has the sizes {list(weight.shape)}")
     chosen = "matrix_exp" if orthogonal_map is None else orthogonal_map

@@ -1,8 +1,8 @@
-"""Parameters that are computed from others: `register_parametrization` puts a module in front of a tensor.
+"""Parameters that are computed from others: `register_parametrization` lets a module compute a tensor.
 
 Note [Parametrized tensors]
     `register_parametrization(layer, "weight", m)` moves the weight to `layer.parametrizations.weight.original` and lets
-    `layer.weight` be `m(original)` whenever it is read. A second module is put behind the first. Assigning to
+    `layer.weight` be `m(original)` whenever it is read. A second module is applied after the first. Assigning to
     `layer.weight` sends the value back through the modules' `right_inverse`.
 """
 
@@ -24,7 +24,7 @@ from ..modules import Module
 from ..parameter import Parameter
 
 _CACHE: ContextVar[dict[tuple[int, str], Any] | None] = ContextVar("cache", default=None)
-"""Computed values of parametrized tensors, where `cached()` is in force."""
+"""The computed values of parametrized tensors within a block of `cached()`; None outside."""
 
 
 @contextmanager
@@ -38,11 +38,11 @@ def cached() -> Iterator[None]:
 
 
 class ParametrizationList(ModuleList):
-    """The modules that a tensor is computed by, and what they start from.
+    """The modules that compute a tensor, and the tensors that they start from.
 
     Args:
-        modules: In the order in which they are applied.
-        original: The tensor that they are put before.
+        modules: The modules, in the order in which they are applied.
+        original: The tensor that is to be computed, as it is now.
         unsafe: Whether they may change its sizes and dtype.
     """
 
@@ -52,7 +52,7 @@ class ParametrizationList(ModuleList):
         with no_grad():
             try:
                 start = self._sent_back(original.detach())
-            except NotImplementedError:  # nobody knows what it has to start from
+            except NotImplementedError:  # the modules do not say what they have to start from
                 start = original.detach()
         self._check_start(start, original)
         self.ntensors = len(start) if isinstance(start, tuple) else 1
@@ -78,14 +78,14 @@ class ParametrizationList(ModuleList):
         return ["original"] if self.is_tensor else [f"original{i}" for i in range(self.ntensors)]
 
     def _sent_back(self, value: Any) -> Any:
-        """The value that the modules have to start from to end in `value`; that itself where they do not say."""
+        """The value from which the modules compute `value`; modules without a `right_inverse` leave it as it is."""
         for module in reversed(list(self)):
             if hasattr(module, "right_inverse"):
                 value = module.right_inverse(value)
         return tuple(value) if isinstance(value, (list, tuple)) else value
 
     def right_inverse(self, value: Any) -> None:
-        """Let the tensor become `value`, as far as the modules can."""
+        """Set the original so that the modules compute `value`, as far as their inverses allow it."""
         with no_grad():
             start = self._sent_back(value)
             parts = start if isinstance(start, tuple) else (start,)
@@ -148,7 +148,9 @@ def register_parametrization(module: Any, tensor_name: str, parametrization: Mod
         return _put_behind(module, tensor_name, parametrization, unsafe)
     original = module._parameters.get(tensor_name, module._buffers.get(tensor_name))
     if original is None:
-        raise UsageError(f"{type(module).__name__} has no parameter or buffer {tensor_name!r} to be parametrized")
+        raise UsageError(
+            f"{type(module).__name__} has no parameter or buffer {tensor_name!r} to parametrize; name one of its own"
+        )
     refuse_lazy([original], "parametrize")
     parametrization.train(module.training)
     before = original.detach()
@@ -183,12 +185,12 @@ def _check_alike(found: Any, original: Any, unsafe: bool, name: str) -> None:
     if unsafe:
         return
     if not isinstance(found, Tensor):
-        raise UsageError(f"the parametrization of {name!r} returned {type(found).__name__}, not a tensor")
+        raise UsageError(f"the parametrization of {name!r} returned {type(found).__name__}; return a tensor")
     if found.shape != original.shape or found.dtype is not original.dtype:
         was, now = ((list(t.shape), t.dtype) for t in (original, found))
         raise UsageError(
-            f"the parametrization of {name!r} changes {was[1]} of sizes {was[0]} into {now[1]} of sizes {now[0]}; say "
-            "unsafe=True if the module can live with that"
+            f"the parametrization of {name!r} changes {was[1]} of sizes {was[0]} into {now[1]} of sizes {now[0]}; pass "
+            "unsafe=True if the module works with that"
         )
 
 
@@ -198,24 +200,26 @@ def remove_parametrizations(module: Any, tensor_name: str, leave_parametrized: b
     Args:
         module: The module with the tensor.
         tensor_name: Its name.
-        leave_parametrized: Whether it keeps what it is computed to now; otherwise it is what the computation started
-            from, if that is one tensor.
+        leave_parametrized: Whether it keeps the value that is computed now; otherwise it becomes the original from
+            which it was computed, which must be a single tensor.
 
     Returns:
         The module.
 
     Raises:
-        UsageError: The tensor is not parametrized, or started from several tensors and should become those.
+        UsageError: The tensor is not parametrized, or has several originals, of which it cannot become one.
     """
     if not is_parametrized(module, tensor_name):
-        raise UsageError(f"{tensor_name!r} of this {type(module).__name__} is not parametrized")
+        raise UsageError(
+            f"{tensor_name!r} of this {type(module).__name__} is not parametrized; register a parametrization first"
+        )
     listed = module.parametrizations[tensor_name]
     if not leave_parametrized and not listed.is_tensor:
-        raise UsageError(f"{tensor_name!r} is computed from {listed.ntensors} tensors; say leave_parametrized=True")
+        raise UsageError(f"{tensor_name!r} is computed from {listed.ntensors} tensors; pass leave_parametrized=True")
     first = getattr(listed, listed._names()[0])
     value = listed().detach() if leave_parametrized else first.detach()
     if isinstance(first, Parameter) and listed.is_tensor and value.dtype is first.dtype:
-        first.data = value  # the object stays that which it was before it was parametrized
+        first.data = value  # the object stays the one that it was before it was parametrized
     elif isinstance(first, Parameter):
         first = Parameter(value, first.requires_grad)
     del module.parametrizations[tensor_name], module._computed[tensor_name]
@@ -236,5 +240,5 @@ def is_parametrized(module: Any, tensor_name: str | None = None) -> bool:
 
 
 def type_before_parametrizations(module: Any) -> type:
-    """The class of a module: parametrizations leave it as it is."""
+    """The class of a module, which parametrizations do not change."""
     return type(module)

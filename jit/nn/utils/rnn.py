@@ -31,27 +31,27 @@ class PackedSequence(NamedTuple):
         return self if data is self.data else self._replace(data=data)
 
     def to(self, *args: Any, **kwargs: Any) -> PackedSequence:
-        """This with its elements as `data.to(...)` gives them."""
+        """This sequence with its elements as `data.to(...)` gives them."""
         return self._holding(self.data.to(*args, **kwargs))
 
     def cpu(self) -> PackedSequence:
-        """This on the CPU."""
+        """This sequence on the CPU."""
         return self._holding(self.data.cpu())
 
     def double(self) -> PackedSequence:
-        """This in float64."""
+        """This sequence in float64."""
         return self._holding(self.data.double())
 
     def float(self) -> PackedSequence:
-        """This in float32."""
+        """This sequence in float32."""
         return self._holding(self.data.float())
 
     def half(self) -> PackedSequence:
-        """This in float16."""
+        """This sequence in float16."""
         return self._holding(self.data.half())
 
     def long(self) -> PackedSequence:
-        """This in int64."""
+        """This sequence in int64."""
         return self._holding(self.data.long())
 
     @property
@@ -79,7 +79,7 @@ def pack_padded_sequence(
 
     Args:
         input: `[T, B, ...]`, or `[B, T, ...]` if `batch_first`.
-        lengths: How many of the T elements each of the B sequences has: a list, or a tensor of integers.
+        lengths: The number of elements, up to T, of each of the B sequences: a list, or a tensor of integers.
         batch_first: Whether the batch is the first dim.
         enforce_sorted: Whether sequences must come longest first. Otherwise they are sorted, and put back into their
             order by `pad_packed_sequence`.
@@ -111,7 +111,7 @@ def pad_packed_sequence(
     Args:
         sequence: What was packed.
         batch_first: Whether to return `[B, T, ...]` instead of `[T, B, ...]`.
-        padding_value: What follows the elements of shorter sequences.
+        padding_value: The number that fills up shorter sequences.
         total_length: T; the longest length if left out.
 
     Returns:
@@ -125,7 +125,9 @@ def pad_packed_sequence(
     total = 0 if total_length is None else total_length
     if total_length is not None and total < batch_sizes.shape[0]:
         longest = batch_sizes.shape[0]
-        raise UsageError(f"pad_packed_sequence: a total_length of {total} does not hold a sequence of {longest}")
+        raise UsageError(
+            f"pad_packed_sequence: total_length is {total}, but a sequence has {longest} elements; pass at least that"
+        )
     padded, lengths = F._pad_packed_sequence(data, batch_sizes, batch_first, padding_value, total)
     if order is None:
         return padded, lengths
@@ -140,12 +142,13 @@ def pad_sequence(
     Args:
         sequences: Tensors that differ in their first size alone.
         batch_first: Whether to return `[B, T, ...]` instead of `[T, B, ...]`.
-        padding_value: What fills the shorter ones up.
+        padding_value: The number that fills up shorter ones.
         padding_side: "right" or "left".
 
     Raises:
         UsageError: `padding_side` is neither "right" nor "left".
-        KindError: A single tensor is given, or nothing that has several.
+        KindError: `sequences` is not iterable, or a member is no tensor.
+        ShapeError: There is no sequence, or one has no dim.
 
     >>> import jit
     >>> jit.nn.utils.rnn.pad_sequence([jit.ones(2), jit.ones(1)], batch_first=True).tolist()
@@ -154,12 +157,12 @@ def pad_sequence(
     if padding_side not in ("right", "left"):
         raise UsageError(f"padding_side is {padding_side!r}; it must be 'right' or 'left'")
     if not isinstance(sequences, Iterable):
-        raise KindError(f"pad_sequence takes several sequences, not {type(sequences).__name__}")
+        raise KindError(f"pad_sequence takes several sequences, not {type(sequences).__name__}; pass a list")
     listed = list(F.unbind(sequences, 0)) if isinstance(sequences, Tensor) else list(sequences)
     for member in listed:
-        expect("pad_sequence, of each sequence,", member)
+        expect("each sequence of pad_sequence", member)
     if not listed or any(s.ndim == 0 for s in listed):
-        raise ShapeError("pad_sequence takes one sequence at least, each of one dim at least")
+        raise ShapeError("a sequence of pad_sequence is missing or has no dim; pass at least one, of at least one dim")
     longest = max(s.shape[0] for s in listed)
     padded = [_lengthened(s, longest - s.shape[0], padding_value, padding_side == "left") for s in listed]
     return F.stack(padded, 0 if batch_first else 1)

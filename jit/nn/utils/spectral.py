@@ -1,4 +1,4 @@
-"""`spectral_norm` under its older name, and its undoing."""
+"""`spectral_norm` under its older name, and its inverse."""
 
 from __future__ import annotations
 
@@ -24,5 +24,5 @@ def spectral_norm(
 
 
 def remove_spectral_norm(module: Any, name: str = "weight") -> Any:
-    """Make a normed tensor a plain one again, with the numbers that it has now."""
+    """Make a normed tensor a plain one again, with the values that it has now."""
     return remove_parametrizations(module, name)

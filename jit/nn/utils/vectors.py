@@ -12,7 +12,7 @@ from ..lazy import refuse_lazy
 
 
 def parameters_to_vector(parameters: Iterable[Any]) -> Any:
-    """All parameters, one after the other, as a vector."""
+    """The elements of all parameters, one after the other, as a vector."""
     parameters = list(parameters)
     refuse_lazy(parameters, "list")
     return F.cat([F.reshape(parameter, (-1,)) for parameter in parameters])

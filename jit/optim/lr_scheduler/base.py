@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jit.eager.tensors import Tensor
-from jit.ir.errors import KindError, NamingError, UsageError
+from jit.ir.errors import KindError, NamingError, UnwrittenError, UsageError
 
 from ..optimizer import Optimizer
 
@@ -16,16 +16,16 @@ from ..optimizer import Optimizer
 class LRScheduler:
     """Base of schedules; a subclass defines `get_lr()`, from `self.last_epoch` and the rates now in force.
 
-    Rates follow from the last ones rather than from the first, so that several schedules may act on one optimizer.
-    Where a formula gives them from the first ones, `_get_closed_form_lr()` of a subclass does, for `step(epoch)`.
+    Rates follow from the last ones rather than from the first, so that several schedules may act on one optimizer. A
+    subclass with a formula from the first ones defines `_get_closed_form_lr()`, too, for `step(epoch)`.
 
     Args:
-        optimizer: Whose groups' "lr" is changed.
+        optimizer: The optimizer whose groups' "lr" is changed.
         last_epoch: The epoch to continue after; -1 to begin.
     """
 
     _is_initial = False
-    """Whether this is the step that the constructor takes: what continues after an epoch then leaves the rates."""
+    """Whether this is the step that the constructor takes: schedules that continue after an epoch keep the rates."""
     _get_lr_called_within_step = False
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
@@ -35,7 +35,10 @@ class LRScheduler:
         self.last_epoch = last_epoch
         for number, group in enumerate(optimizer.param_groups):
             if last_epoch != -1 and "initial_lr" not in group:
-                raise NamingError(f"to continue after epoch {last_epoch}, group {number} needs its 'initial_lr'")
+                raise NamingError(
+                    f"to continue after epoch {last_epoch}, group {number} of the optimizer needs its 'initial_lr'; "
+                    "load the optimizer's state first, or leave last_epoch out"
+                )
             group.setdefault("initial_lr", _copied(group["lr"]))
         self.base_lrs: list[float] = [_copied(group["initial_lr"]) for group in optimizer.param_groups]
         self._last_lr: list[float] = []
@@ -50,9 +53,9 @@ class LRScheduler:
         """The rates of epoch `self.last_epoch`, one per group; the first epoch is 0.
 
         Raises:
-            NotImplementedError: The subclass does not define it.
+            UnwrittenError: The subclass does not define it.
         """
-        raise NotImplementedError(type(self).__name__)
+        raise UnwrittenError(f"{type(self).__name__} does not define get_lr(self), one rate per group; define it")
 
     def _initial_step(self) -> None:
         self._step_count = 0
@@ -63,7 +66,7 @@ class LRScheduler:
             self._is_initial = False
 
     def step(self, epoch: int | None = None) -> None:
-        """Go on to the next epoch, or, which PyTorch does not advise, to any `epoch`."""
+        """Go on to the next epoch, or, which is deprecated, to any `epoch`."""
         if self._step_count == 1:
             self._check_order()
         self._step_count += 1
@@ -108,7 +111,7 @@ class LRScheduler:
         return list(self._last_lr)
 
     def state_dict(self) -> dict[str, Any]:
-        """All but the optimizer; of functions only what objects that are called hold."""
+        """The state, without the optimizer and without functions; of callable objects the attributes are kept."""
         kept = {k: v for k, v in self.__dict__.items() if k not in _NOT_SAVED and not _holds_functions(v)}
         functions = self.__dict__.get("lr_lambdas")
         return kept if functions is None else {**kept, "lr_lambdas": [_state_of(f) for f in functions]}
@@ -131,7 +134,7 @@ def check_optimizer(optimizer: Any) -> None:
         KindError: It is no optimizer.
     """
     if not isinstance(optimizer, Optimizer):
-        raise KindError(f"a schedule is made for an optimizer, not for a {type(optimizer).__name__}")
+        raise KindError(f"a schedule takes an optimizer first, not {type(optimizer).__name__}; pass one of jit.optim")
 
 
 def _copied(rate: Any) -> Any:
@@ -140,7 +143,7 @@ def _copied(rate: Any) -> Any:
 
 
 def _state_of(function: Any) -> dict[str, Any] | None:
-    """The attributes of an object that is called; None of a plain function."""
+    """The attributes of a callable object; None for a plain function."""
     return None if isinstance(function, types.FunctionType) else dict(vars(function))
 
 
@@ -149,7 +152,7 @@ def _holds_functions(value: Any) -> bool:
 
 
 def per_group(value: Any, optimizer: Optimizer, name: str) -> list[Any]:
-    """One value for all groups, or a list with one for each, as such a list.
+    """A list of one value for each group, given as one value for all or as such a list.
 
     Args:
         value: The value, or the list.
@@ -163,5 +166,5 @@ def per_group(value: Any, optimizer: Optimizer, name: str) -> list[Any]:
     if not isinstance(value, (list, tuple)):
         return [value] * count
     if len(value) != count:
-        raise UsageError(f"{name}: the optimizer has {count} groups, and {len(value)} values were given")
+        raise UsageError(f"{name}: the optimizer has {count} groups, not {len(value)}; pass one value, or {count}")
     return list(value)

@@ -19,17 +19,23 @@ class _Several(LRScheduler):
 
     def _take(self, optimizer: Optimizer | None, schedulers: Sequence[LRScheduler]) -> None:
         if not isinstance(schedulers, Iterable):
-            raise KindError(f"{type(self).__name__} takes schedules, not {type(schedulers).__name__}")
+            raise KindError(
+                f"{type(self).__name__} takes several schedules, not {type(schedulers).__name__}; pass a list"
+            )
         schedulers = list(schedulers)
         if not schedulers:
-            raise UsageError(f"{type(self).__name__} needs one schedule at least")
+            raise UsageError(f"{type(self).__name__} got no schedules; pass at least one")
         for scheduler in schedulers:
             expect(type(self).__name__, scheduler, LRScheduler)
         self.optimizer = schedulers[0].optimizer if optimizer is None else optimizer
         if any(scheduler.optimizer is not self.optimizer for scheduler in schedulers):
-            raise UsageError(f"{type(self).__name__} takes schedules of one optimizer, and these have several")
+            raise UsageError(
+                f"{type(self).__name__} takes schedules of one optimizer, and these have several; make one for each"
+            )
         if any(isinstance(scheduler, ReduceLROnPlateau) for scheduler in schedulers):
-            raise UsageError(f"{type(self).__name__} steps without a metric, and ReduceLROnPlateau needs one")
+            raise UsageError(
+                f"{type(self).__name__} steps without a metric, and ReduceLROnPlateau needs one; step that by itself"
+            )
         self._schedulers = list(schedulers)
 
     def state_dict(self) -> dict[str, Any]:
@@ -48,9 +54,9 @@ class SequentialLR(_Several):
     """One schedule after the other: the next begins, with an epoch 0 of its own, at each of the milestones.
 
     Args:
-        optimizer: That of the schedules.
+        optimizer: The optimizer of the schedules.
         schedulers: The schedules.
-        milestones: At which epochs the second, the third, ... begins.
+        milestones: The epochs at which the second, the third, ... begins.
         last_epoch: The epoch to continue after; -1 to begin.
 
     >>> import jit
@@ -72,7 +78,8 @@ class SequentialLR(_Several):
         self._take(optimizer, schedulers)
         if len(milestones) != len(schedulers) - 1:
             raise UsageError(
-                f"{len(schedulers)} schedules need {len(schedulers) - 1} milestones, not {len(milestones)}"
+                f"{len(schedulers)} schedules need {len(schedulers) - 1} milestones, not {len(milestones)}; pass one "
+                "for each but the first"
             )
         self._milestones = list(milestones)
         self.last_epoch = last_epoch + 1
@@ -96,7 +103,7 @@ class SequentialLR(_Several):
 
 
 def _begin(scheduler: LRScheduler) -> None:
-    """Go to epoch 0 of a schedule, from the first rates on."""
+    """Go to epoch 0 of a schedule, starting from the first rates."""
     if hasattr(scheduler, "_get_closed_form_lr"):
         scheduler._go_to(0)
         return
@@ -111,7 +118,7 @@ class ChainedScheduler(_Several):
 
     Args:
         schedulers: The schedules, of one optimizer.
-        optimizer: That optimizer, if given.
+        optimizer: Their optimizer; that of the first if left out.
     """
 
     def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None) -> None:

@@ -16,7 +16,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     """Down to `eta_min` along half a cosine, then back to the start; each round takes `T_mult` times as long.
 
     Args:
-        optimizer: Whose groups' "lr" is changed.
+        optimizer: The optimizer whose groups' "lr" is changed.
         T_0: Epochs of the first round.
         T_mult: How many times longer each round is than the last.
         eta_min: The least rate.
@@ -28,7 +28,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     ) -> None:
         check_optimizer(optimizer)
         if not (isinstance(T_0, int) and isinstance(T_mult, int)) or T_0 < 1 or T_mult < 1:
-            raise UsageError(f"T_0 and T_mult are whole numbers from 1 on, and {T_0} and {T_mult} were given")
+            raise UsageError(f"T_0 and T_mult are {T_0} and {T_mult}; pass whole numbers from 1 on")
         self.T_0, self.T_mult, self.eta_min = T_0, T_mult, eta_min
         self.T_i, self.T_cur = T_0, float(last_epoch)
         super().__init__(optimizer, last_epoch)
@@ -49,7 +49,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         self._step_count += 1
         now = self.last_epoch + 1 if epoch is None else epoch
         if now < 0:
-            raise UsageError(f"epochs are counted from 0, and {epoch} was given")
+            raise UsageError(f"the epoch is {epoch}; pass a number of at least 0")
         self.T_cur, self.T_i = float(now), self.T_0
         while self.T_cur >= self.T_i:
             self.T_cur -= self.T_i
@@ -62,7 +62,7 @@ class CyclicLR(LRScheduler):
     """Up from `base_lr` to `max_lr` and down again, round after round; the momentum goes the other way.
 
     Args:
-        optimizer: Whose groups' "lr" is changed.
+        optimizer: The optimizer whose groups' "lr" is changed.
         base_lr: The least rate, one for all groups or one for each.
         max_lr: The largest rate, likewise.
         step_size_up: Steps upward.
@@ -134,16 +134,20 @@ class _CyclePhase(NamedTuple):
     momenta: tuple[str, str]
 
 
+_Phase = _CyclePhase
+"""The name of the class in state dicts that were pickled before it was renamed."""
+
+
 class OneCycleLR(LRScheduler):
     """Up to `max_lr`, then down to far below the start, once; the momentum goes the other way (Smith, 2017).
 
     Args:
-        optimizer: Whose groups' "lr" is changed.
+        optimizer: The optimizer whose groups' "lr" is changed.
         max_lr: The largest rate, one for all groups or one for each.
-        total_steps: How many steps there are; or else
-        epochs: how many epochs, and
-        steps_per_epoch: how many steps in each.
-        pct_start: Which share of them goes upward.
+        total_steps: The number of steps; None to have it from the following two.
+        epochs: The number of epochs.
+        steps_per_epoch: The number of steps in each.
+        pct_start: The share of the steps that goes upward.
         anneal_strategy: "cos" or "linear".
         cycle_momentum: Whether to change the momentum as well.
         base_momentum: The least momentum, one for all groups or one for each.
@@ -163,7 +167,7 @@ class OneCycleLR(LRScheduler):
         if anneal_strategy not in ("cos", "linear"):
             raise UsageError(f"anneal_strategy is {anneal_strategy!r}; it must be 'cos' or 'linear'")
         if not 0 <= pct_start <= 1:
-            raise UsageError(f"pct_start lies between 0 and 1, and {pct_start} was given")
+            raise UsageError(f"pct_start is {pct_start}; pass a number between 0 and 1")
         check_optimizer(optimizer)
         self.anneal_strategy = anneal_strategy
         self.total_steps = _total(total_steps, epochs, steps_per_epoch)
@@ -186,7 +190,9 @@ class OneCycleLR(LRScheduler):
         self._warn_outside_step()
         step = self.last_epoch
         if step > self.total_steps:
-            raise UsageError(f"the schedule has {self.total_steps} steps, and step {step} was asked for")
+            raise UsageError(
+                f"the schedule has {self.total_steps} steps, and step {step} was asked for; pass a larger total_steps"
+            )
         start, phase = 0.0, self._phases[0]
         for phase in self._phases:
             if step <= phase.end or phase is self._phases[-1]:
@@ -211,7 +217,7 @@ def _total(total_steps: int | None, epochs: int | None, steps_per_epoch: int | N
     if total_steps is None and epochs is not None and steps_per_epoch is not None:
         total_steps = epochs * steps_per_epoch
     if not isinstance(total_steps, int) or total_steps < 1:
-        raise UsageError("OneCycleLR needs total_steps, or epochs and steps_per_epoch, whole numbers from 1 on")
+        raise UsageError("OneCycleLR needs its steps; pass total_steps, or epochs and steps_per_epoch, from 1 on")
     return total_steps
 
 
@@ -225,11 +231,11 @@ def _phases(total: int, pct_start: float, three_phase: bool) -> list[_CyclePhase
 
 
 def _momentum_key(optimizer: Optimizer) -> str:
-    """Under which name the groups have their momentum: "momentum", or "betas", the first of which it is."""
+    """The name of the groups' momentum: "momentum", or "betas", of which it is the first."""
     for name in ("betas", "momentum"):
         if name in optimizer.defaults:
             return name
-    raise UsageError("the optimizer has no momentum to go round with; pass cycle_momentum=False")
+    raise UsageError("the optimizer has no momentum to change; pass cycle_momentum=False")
 
 
 def _set_momentum(group: dict[str, Any], key: str, momentum: float) -> None:

@@ -154,7 +154,7 @@ class ConstantLR(_Factor):
         self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1
     ) -> None:
         if not 0 <= factor <= 1:
-            raise UsageError(f"factor lies between 0 and 1, and {factor} was given")
+            raise UsageError(f"factor is {factor}; pass a number between 0 and 1")
         self.factor, self.total_iters = factor, total_iters
         super().__init__(optimizer, last_epoch)
 
@@ -185,7 +185,7 @@ class LinearLR(_Factor):
         last_epoch: int = -1,
     ) -> None:  # fmt: skip
         if not 0 < start_factor <= 1 or not 0 <= end_factor <= 1:
-            raise UsageError(f"factors lie between 0 and 1, and {start_factor} and {end_factor} were given")
+            raise UsageError(f"the factors are {start_factor} and {end_factor}; pass numbers between 0 and 1")
         self.start_factor, self.end_factor, self.total_iters = start_factor, end_factor, total_iters
         super().__init__(optimizer, last_epoch)
 

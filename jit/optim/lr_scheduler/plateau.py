@@ -1,4 +1,4 @@
-"""A schedule that waits until nothing gets better any more."""
+"""A schedule that lowers rates when a metric no longer improves."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from .base import LRScheduler, check_optimizer, per_group
 
 
 class ReduceLROnPlateau(LRScheduler):
-    """Times `factor` when what `step(metrics)` is given has not become better for `patience` epochs.
+    """Multiplies rates by `factor` when the metric given to `step` has not improved for `patience` epochs.
 
     Args:
-        optimizer: Whose groups' "lr" is changed.
+        optimizer: The optimizer whose groups' "lr" is changed.
         mode: Whether "min" or "max" is better.
-        factor: What rates are multiplied by.
-        patience: How many epochs without anything better are allowed.
-        threshold: By how much something must be better to count.
+        factor: The factor of the rates, below 1.
+        patience: The number of epochs without an improvement that are allowed.
+        threshold: The least improvement that counts.
         threshold_mode: Whether that is a share of the best ("rel") or a difference ("abs").
-        cooldown: How many epochs after a change are not counted.
+        cooldown: The number of epochs after a change that are not counted.
         min_lr: The least rate, one for all groups or one for each.
         eps: Changes smaller than this are not made.
 
@@ -41,7 +41,7 @@ class ReduceLROnPlateau(LRScheduler):
     ) -> None:  # fmt: skip
         check_optimizer(optimizer)
         if factor >= 1:
-            raise UsageError(f"factor is below 1, and {factor} was given")
+            raise UsageError(f"factor is {factor}; pass a number below 1")
         if mode not in ("min", "max") or threshold_mode not in ("rel", "abs"):
             raise UsageError(f"mode is 'min' or 'max', threshold_mode 'rel' or 'abs'; got {mode!r}, {threshold_mode!r}")
         self.optimizer = optimizer
@@ -56,13 +56,13 @@ class ReduceLROnPlateau(LRScheduler):
     def step(  # type: ignore[override]
         self, metrics: Any = None, epoch: int | None = None
     ) -> None:
-        """Look at what an epoch has given, a number or a tensor of one.
+        """Take the metric of an epoch, a number or a tensor of one, and lower the rates if it is time.
 
         Raises:
             UsageError: No metric is given.
         """
         if metrics is None:
-            raise UsageError("ReduceLROnPlateau waits for something to become better: give step() that number")
+            raise UsageError("ReduceLROnPlateau waits for a metric to improve; pass it to step()")
         current = float(metrics)
         if epoch is not None:
             warnings.warn("step() counts epochs by itself, and to say which one this is is deprecated", stacklevel=2)

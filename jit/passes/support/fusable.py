@@ -1,4 +1,4 @@
-"""Facts of a node that decide whether a kernel can compute it, or look at it."""
+"""Decides whether a kernel can compute a node, or look through it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def obstacle(node: Node, supported: Supported) -> str | None:
     """Why a node cannot be in any group; None if it can."""
     op = find(node.kind)
     if op is None or not node.inputs:
-        return f"{node.kind} computes nothing from tensors that a loop could compute"
+        return f"{node.kind} computes nothing from tensors, so no loop can compute it"
     if not any(value.uses for value in node.outputs):
         return f"nobody reads what {node.kind} gives; it is there because it may raise"
     if op.kernel.product:
@@ -34,11 +34,11 @@ def obstacle(node: Node, supported: Supported) -> str | None:
         return f"there is no loop for {node.kind}: it is neither pointwise nor a reduction that kernels know"
     used = [v for v in node.outputs if v.uses] or [main_output(node)]
     if not all(is_known(v.type) for v in (*node.inputs, *used)):
-        return f"the sizes or dtypes of {node.kind} are not known beforehand, or it computes complex numbers"
+        return f"the sizes or dtypes of {node.kind} are not known before it runs, or it computes complex numbers"
     if not all(is_row_major(v.type) for v in used):
         return f"the result of {node.kind} is not row-major, and kernels write row-major results"
     if special and not has_rows(node):
-        return f"{node.kind} reduces a number, or nothing"
+        return f"{node.kind} reduces a number, or what has no elements"
     return None if supported(node) else f"there is no kernel for {node.kind} of these dtypes"
 
 

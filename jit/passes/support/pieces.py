@@ -45,7 +45,7 @@ def cuts_of(node: Node) -> list[Cut] | None:
 
 
 def _cut(sizes: tuple[int, ...], labels: tuple[int, ...], shown: Geometry) -> Cut | None:
-    """Dims are told apart by their strides."""
+    """The part of a tensor that a geometry shows, None for anything else; each dim is recognized by its stride."""
     for dim, label in enumerate(labels):
         start, rest = divmod(shown.offset, label)
         if rest:
@@ -104,7 +104,7 @@ def marked(value: Value, like: Node) -> Value:
 def copy_of_part(
     cutter: PieceCutter, node: Node, operands: dict[Value, Any], sizes: tuple[int, ...], before: Node
 ) -> Value:
-    """A pointwise node again, with other operands."""
+    """The result of a copy of a pointwise node on other operands."""
     graph, mapping = cutter.graph, dict(operands)
     with graph.inserting_before(before):
         copy = graph.copy_node(node, mapping)
@@ -134,7 +134,7 @@ def _sees_memory(node: Node) -> bool:
 
 
 def take_over(value: Value, other: Value) -> None:
-    """Let `other`, of the same sizes, be read instead of `value`; what views of it say of their strides follows."""
+    """Let `other`, of the same sizes, be read instead of `value`; views of it get the types that follow."""
     value.replace_all_uses_with(other)
     work = [use.node for use in other.uses]
     while work:

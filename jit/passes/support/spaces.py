@@ -44,10 +44,11 @@ Axes = tuple[int | None, ...]
 """Per dim of a value the axis that it runs along; None for dims of size 1 and for what is repeated along a dim."""
 
 FEW_ROWS, LONG_ROW = 4, 1 << 16
+"""A reduction of fewer than `FEW_ROWS` rows, each of at least `LONG_ROW` elements, is not fused with what follows."""
 
 
 class SpaceDeclined(Exception):
-    """Why a node does not join."""
+    """The reason why a node does not join a group."""
 
 
 def arguments(node: Node) -> tuple[Op, list[Any]]:
@@ -142,7 +143,7 @@ def dims_along(node: Node) -> dict[Value, tuple[int | str, ...]]:
 
 
 class IterationSpace:
-    """The axes of a group that `last` ends."""
+    """The axes of the group that `last` ends."""
 
     def __init__(self, last: Node) -> None:
         self.last = last
@@ -198,10 +199,10 @@ class IterationSpace:
                 taken.append(leaf)
                 product *= self.extents[leaf]
             if product != size:
-                raise SpaceDeclined("it takes dims apart")
+                raise SpaceDeclined("it reshapes dims in a way that loops cannot follow")
             found.append(self._together(taken))
         if left:
-            raise SpaceDeclined("it takes dims apart")
+            raise SpaceDeclined("it reshapes dims in a way that loops cannot follow")
         return found
 
     def _cut(self, axis: int, outer: int) -> tuple[int, int]:
@@ -289,7 +290,7 @@ class IterationSpace:
         for value, axes in demands.items():
             for size, axis in zip(sizes_of(value), axes, strict=True):
                 if axis is not None and self.extents[axis] != size:
-                    raise SpaceDeclined("sizes do not fit")
+                    raise SpaceDeclined("its operands do not have the sizes of the axes that it reads them along")
 
     def _demands(self, node: Node, asked: Axes) -> dict[Value, Axes]:
         """Along which axes `node` reads its operands."""
@@ -303,7 +304,7 @@ class IterationSpace:
         if is_view(node):
             return {node.inputs[0]: self._of_view(node, asked)}
         if any(value.uses for value in node.outputs[1:]):
-            raise SpaceDeclined("its further results are empty")
+            raise SpaceDeclined("its further results, which are read, are empty")
         return self._reads(node, asked, None)
 
     # -- kinds of nodes ------------------------------------------------------------------------------------------
@@ -314,7 +315,7 @@ class IterationSpace:
             return _through_view(node, asked)
         before, after = sizes_of(node.inputs[0]), sizes_of(node.outputs[0])
         if any(a is None and size != 1 for a, size in zip(asked, after, strict=True)):
-            raise SpaceDeclined("it is repeated")
+            raise SpaceDeclined("its result is repeated along a dim, which a reshape cannot follow")
         return tuple(self.fit(self.leaves(asked), before))
 
     def _reads(self, node: Node, axes: Axes, group: int | None) -> dict[Value, Axes]:
@@ -329,7 +330,7 @@ class IterationSpace:
     def _of_rows(self, node: Node, form: str, asked: Axes) -> dict[Value, Axes]:
         dims, groups = reduced_dims(node), kernel_of(node.kind).groups
         if main_output(node) is not node.outputs[0] and form != "reduction":
-            raise SpaceDeclined("its first result is not wanted")
+            raise SpaceDeclined("its first result is not asked for")
         group = within = None
         if groups is not None:
             channels = asked[0 if form == "reduction" else 1]
@@ -348,7 +349,7 @@ class IterationSpace:
         return self._reads(node, asked, group)
 
     def _also_further(self, node: Node, dims: Sequence[int], asked: Axes, group: int | None) -> None:
-        """The second and later results of a norm."""
+        """Note the axes of the second and later results of a norm."""
         further = kernel_of(node.kind).further_along
         if further is None:
             axes: Axes = tuple(None if d in dims else a for d, a in enumerate(asked))
@@ -381,7 +382,7 @@ class IterationSpace:
         return along
 
     def _cover(self, kept: Sequence[int | None], wide: Sequence[int], sizes: tuple[int, ...]) -> None:
-        """Choose the row: the axes of the last node that the result does not run along, or new ones."""
+        """Choose the row: the axes of the last node that the result does not run along, else new ones."""
         taken = set(self.leaves(kept))
         rest = [a for a in self.leaves(range(len(self.frame))) if a not in taken]
         if rest:
@@ -392,7 +393,7 @@ class IterationSpace:
             row = self.leaves(rest)
             rows = math.prod(self.extents[a] for a in self.wide - set(row))
             if rows < FEW_ROWS and math.prod(sizes[d] for d in wide) >= LONG_ROW:
-                raise SpaceDeclined("few long rows: what follows is better shared out among threads")
+                raise SpaceDeclined("it has few long rows, and what follows is better shared out among threads")
             self._set_row(tuple(row))
         else:
             self.reduced = tuple(range(len(self.extents), len(self.extents) + len(wide)))
@@ -404,7 +405,7 @@ class IterationSpace:
         self.reduced = row
 
     def _span(self, asked: Axes) -> None:
-        """Refuse a norm of what does not run along all axes."""
+        """Refuse a norm whose operand does not run along all axes, each once."""
         leaves = self.leaves(asked)
         if len(set(leaves)) != len(leaves):
             raise SpaceDeclined("it is read along a diagonal")
@@ -425,7 +426,7 @@ class IterationSpace:
         if node is not self.last:
             raise SpaceDeclined("what is joined is read again")
         if len({(sizes_of(v), v.type.dtype) for v in (*node.inputs,)}) != 1:
-            raise SpaceDeclined("parts of different sizes or dtypes")
+            raise SpaceDeclined("its parts differ in sizes or dtypes")
         if any(kernel_of(v.node.kind).fills is not None for v in node.inputs):
             raise SpaceDeclined("a part of it is filled with a number, which nothing computes")
         return dict.fromkeys(node.inputs, asked)
@@ -461,27 +462,27 @@ def _reshapes(node: Node) -> bool:
 
 
 def _through_view(node: Node, asked: Axes) -> Axes:
-    """The axes of a view's input if its result is read along `asked`; dims are told apart by their strides."""
+    """The axes of a view's input if its result is read along `asked`; each dim is recognized by its stride."""
     sizes = sizes_of(node.inputs[0])
     labels = tuple(1 << (40 * (d + 1)) for d in range(len(sizes)))
     op, values = arguments(node)
     try:
         viewed = op.body(Geometry(sizes, labels), *values[1:])
     except Error as error:
-        raise SpaceDeclined("it copies") from error
+        raise SpaceDeclined("it copies what it reads") from error
     if isinstance(viewed, list) or viewed.offset:
-        raise SpaceDeclined("it is a part of what was computed")
+        raise SpaceDeclined("it shows a part of what is computed")
     axes: list[int | None] = [None] * len(sizes)
     seen = set()
     for size, stride, axis in zip(viewed.sizes, viewed.strides, asked, strict=True):
         if size == 1 or stride == 0:
             continue
         if stride not in labels or stride in seen:
-            raise SpaceDeclined("it takes dims apart")
+            raise SpaceDeclined("it reshapes dims in a way that loops cannot follow")
         if sizes[labels.index(stride)] != size:
-            raise SpaceDeclined("it is a part of what was computed")
+            raise SpaceDeclined("it shows a part of what is computed")
         seen.add(stride)
         axes[labels.index(stride)] = axis
     if len(seen) != sum(size != 1 for size in sizes):
-        raise SpaceDeclined("it is a part of what was computed")
+        raise SpaceDeclined("it shows a part of what is computed")
     return tuple(axes)

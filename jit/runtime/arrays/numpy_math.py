@@ -120,15 +120,6 @@ def remainder(a: Any, b: Any) -> Any:
     return np.remainder(a, b)
 
 
-def trunc_divide(a: Any, b: Any) -> Any:
-    """a / b rounded toward zero; an integer division by zero raises."""
-    _refuse_integer_zero(a, b)
-    if np.result_type(a, b).kind == "f":
-        return np.trunc(a / b)
-    # Rounding down went one too far where the quotient is negative and not whole.
-    return np.floor_divide(a, b) + ((np.remainder(a, b) != 0) & (np.less(a, 0) != np.less(b, 0)))
-
-
 def fmod(a: Any, b: Any) -> Any:
     """The remainder with the sign of a, as C's; an integer division by zero raises."""
     _refuse_integer_zero(a, b)

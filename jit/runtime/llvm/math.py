@@ -79,12 +79,6 @@ class LLVMMath(LaneArithmetic):
         """a - b * floor(a / b), with the sign of b."""
         return self._division(division.integer_remainder, division.float_remainder, a, b)
 
-    def trunc_divide(self, a: Any, b: Any) -> LaneValue:
-        """a / b rounded toward zero."""
-        return self._division(
-            lambda m, x, y: division.integer_division(m, x, y)[0], lambda m, x, y: m.trunc(x / y), a, b
-        )
-
     def fmod(self, a: Any, b: Any) -> LaneValue:
         """The remainder with the sign of a."""
         return self._division(

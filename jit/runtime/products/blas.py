@@ -12,6 +12,7 @@ import ctypes
 import importlib.machinery
 import importlib.util
 import math
+import os
 import sys
 import threading
 from collections.abc import Sequence
@@ -146,6 +147,15 @@ def _product_routine() -> str:
 
 _LOADING = threading.Lock()
 """Held while SciPy's module is loaded: another thread would meet half of it."""
+
+
+def _renew_lock() -> None:
+    """After a fork: a thread that loaded the module at that moment does not exist in the child."""
+    global _LOADING
+    _LOADING = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_renew_lock)
 
 
 @cache

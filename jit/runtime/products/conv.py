@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -126,9 +126,9 @@ class ConvolutionWork(Work):
         """The number of segments of the vector that has most."""
         return _segments(self.window, lanes_of(self.dtype))
 
-    @property
+    @cached_property
     def kept(self) -> tuple[Any, ...]:
-        """The arrays whose addresses the geometry holds."""
+        """The arrays whose addresses the geometry holds; kept here, since the caches that made them may drop them."""
         return segment_tables(self.window, self.dtype)
 
     def function(self) -> int:

@@ -18,9 +18,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from jit.ir import Graph, Node, TensorType, Value, kernel_of
+from jit.ir import Graph, Node, TensorType, kernel_of
 from jit.ir.geometry import Geometry
 from jit.passes.support.builder import GraphBuilder
+from jit.passes.support.spaces import sizes_of
 
 from ..kernels import fusion, recipes
 from ..kernels.nest import Buffer
@@ -133,11 +134,6 @@ def parts_by_input(layer: ConvLayer) -> Iterator[Part]:
 # -- which nodes -------------------------------------------------------------------------------------------------
 
 
-def _sizes(value: Value) -> tuple[int, ...]:
-    assert isinstance(value.type, TensorType) and value.type.sizes is not None
-    return value.type.sizes
-
-
 def _dtypes(node: Node) -> set[Any]:
     return {v.type.dtype for v in (*node.inputs, *node.outputs) if isinstance(v.type, TensorType)}
 
@@ -145,7 +141,7 @@ def _dtypes(node: Node) -> set[Any]:
 def is_convolution(node: Node) -> bool:
     """Whether an `aten::convolution` has kernels."""
     arguments = arguments_of(node)
-    x, w, y = _sizes(arguments["input"]), _sizes(arguments["weight"]), _sizes(node.output)
+    x, w, y = sizes_of(arguments["input"]), sizes_of(arguments["weight"]), sizes_of(node.output)
     if len(_dtypes(node)) != 1 or 0 in (*x, *w, *y):
         return False
     dtype = node.output.type.dtype  # type: ignore[attr-defined]
@@ -162,7 +158,7 @@ def _has_by_input(layer: ConvLayer) -> bool:
 def is_backward(node: Node) -> bool:
     """Whether an `aten::convolution_backward` has kernels for all that is asked of it."""
     arguments = arguments_of(node)
-    x, w, y = (_sizes(arguments[name]) for name in ("input", "weight", "grad_output"))
+    x, w, y = (sizes_of(arguments[name]) for name in ("input", "weight", "grad_output"))
     if len(_dtypes(node)) != 1 or 0 in (*x, *w, *y):
         return False
     transposed, (by_x, by_w, _) = arguments["transposed"], arguments["output_mask"]

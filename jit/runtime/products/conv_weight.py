@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -81,9 +81,9 @@ class WeightGradient(Work):
         """Multiplications."""
         return self.forward.effort
 
-    @property
+    @cached_property
     def kept(self) -> tuple[Any, ...]:
-        """The arrays whose addresses the geometry holds."""
+        """The arrays whose addresses the geometry holds; kept here, since the caches that made them may drop them."""
         c = self.forward
         return segment_tables(c.window, c.dtype) if c.is_depthwise else _offsets(c.window, c.channels, c.dtype)
 

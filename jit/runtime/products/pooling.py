@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -66,9 +66,9 @@ class MaxPoolWork(Work):
         """Comparisons."""
         return self.planes * self.window.number * self.window.taps
 
-    @property
+    @cached_property
     def kept(self) -> tuple[Any, ...]:
-        """The arrays whose addresses the geometry holds."""
+        """The arrays whose addresses the geometry holds; kept here, since the caches that made them may drop them."""
         return (*segment_tables(self.window, self.dtype), *_positions(self.window, lanes_of(self.dtype)))
 
     def function(self) -> int:
@@ -112,9 +112,9 @@ class MeanPoolWork(Work):
         """Additions."""
         return self.planes * self.window.number * self.window.taps
 
-    @property
+    @cached_property
     def kept(self) -> tuple[Any, ...]:
-        """The arrays whose addresses the geometry holds."""
+        """The arrays whose addresses the geometry holds; kept here, since the caches that made them may drop them."""
         return (*segment_tables(self.window, self.dtype), _divisors(self, lanes_of(self.dtype)))
 
     def function(self) -> int:

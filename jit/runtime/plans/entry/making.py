@@ -17,10 +17,10 @@ from .tables import Tables, header_words
 def make_entry(tables: Tables) -> Callable[..., Any]:
     """The callable for `tables`: returns outputs, or None if the call is another than they describe."""
     kind: type = type(tables)
-    memory = RecordMemory()
+    memory, method = RecordMemory(), _method(kind)
     header = header_words(tables, memory)
-    held = (header, _Spare(header, header_of(kind).places["spare"]), memory)
-    return _new_function()(ctypes.byref(_method(kind)), held, None)
+    held = (header, _Spare(header, header_of(kind).places["spare"]), memory, method)
+    return _new_function()(ctypes.byref(method), held, None)
 
 
 def hits_of(entry: Any) -> int:
@@ -49,7 +49,7 @@ class _Method(ctypes.Structure):
     )  # fmt: skip
 
 
-@cache  # descriptions are to live as long as the functions made from them, that is for ever
+@cache  # threads that ask for the first one at once get one each, so every function keeps its own alive
 def _method(kind: type) -> _Method:
     from ...kernels.codegen import compile_routine  # when a first call is compiled, not when jit is imported
 

@@ -90,10 +90,11 @@ class Tables(Checks):
 
 def header_words(tables: Tables, memory: RecordMemory) -> Any:
     """The header: an array of words, alive as long as `memory` is."""
-    memory.kept.append(tables)
+    functions = function_table()
+    memory.kept += [tables, functions]
     kind: type = type(tables)
     values = {
-        "api": address_of(function_table()), "none": None, "true": True, "array_type": np.ndarray,
+        "api": address_of(functions), "none": None, "true": True, "array_type": np.ndarray,
         "residue": tables.residue, "spare": 0, "hits": 0, "failed": tables.failed, "release": int(tables.release),
         **_arguments(tables), **_outputs(tables), **_run(tables), **_results(tables.wrapping),
         **{check.table.name: getattr(tables, check.table.name) for check in checks_of(kind)},

@@ -1,0 +1,137 @@
+"""Loading of a state dict into a module: what fits is copied, and all that does not is listed."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from jit.eager import context
+from jit.eager.creation import asarray
+from jit.eager.tensors import Tensor
+from jit.ir.errors import KindError, UsageError
+
+from .parameter import Parameter
+
+if TYPE_CHECKING:
+    from .modules import Module
+
+EXTRA = "_extra_state"
+"""The name under which a state dict holds what `get_extra_state` returns."""
+
+
+class IncompatibleKeys(NamedTuple):
+    """Names that `load_state_dict(strict=False)` could not match."""
+
+    missing_keys: list[str]
+    unexpected_keys: list[str]
+
+
+IncompatibleKeys.__module__ = "jit.nn.modules"  # where pickles look for it
+
+
+class StateLoad:
+    """One call of `load_state_dict`.
+
+    Args:
+        module: The module that is loaded into.
+        state_dict: Tensors and arrays by name.
+        strict: Whether names must match exactly.
+
+    Raises:
+        KindError: The state dict is no mapping.
+    """
+
+    def __init__(self, module: Module, state_dict: Mapping[str, Any], strict: bool) -> None:
+        if not isinstance(state_dict, Mapping):
+            kind = type(state_dict).__name__
+            raise KindError(f"a state dict maps names to tensors, unlike {kind}; pass what state_dict() returned")
+        self.module, self.strict = module, strict
+        self.given: dict[str, Any] = OrderedDict(state_dict)
+        """A copy of the state dict, which hooks may change."""
+        self.found = IncompatibleKeys([], [])
+        self.faults: list[str] = []
+
+    def run(self, assign: bool) -> IncompatibleKeys:
+        """Load; with `assign` the given tensors themselves take the place of the module's.
+
+        Raises:
+            UsageError: Names do not match, or sizes differ.
+        """
+        self._call_load_hooks()
+        extra = {name: self.given.pop(name) for name in list(self.given) if name.split(".")[-1] == EXTRA}
+        own = members_of(self.module)
+        given = self._compared(own)
+        self._set_extra_states(extra)
+        watched = any(module._state_hooks["loaded"] for module in self.module.modules())
+        self._refuse(self.faults, self.strict and not watched)
+        with context.no_grad():
+            for name in own.keys() & given.keys():
+                self._assign(name, own[name], given[name]) if assign else own[name].copy_(given[name])
+        if watched:
+            self._call_loaded_hooks()
+            self._refuse([], self.strict)
+        return self.found
+
+    def _call_load_hooks(self) -> None:
+        names = self.found.missing_keys, self.found.unexpected_keys
+        for path, module in self.module.named_modules():
+            for hook in tuple(module._state_hooks["load"].values()):
+                hook(module, self.given, f"{path}." if path else "", {}, self.strict, *names, self.faults)
+
+    def _call_loaded_hooks(self) -> None:
+        for module in reversed(list(self.module.modules())):
+            for hook in tuple(module._state_hooks["loaded"].values()):
+                hook(module, self.found)
+
+    def _compared(self, own: dict[str, Any]) -> dict[str, Tensor]:
+        """The tensors given for members that the module has; names and sizes that do not match are noted."""
+        self.found.missing_keys.extend(name for name in own if name not in self.given)
+        self.found.unexpected_keys.extend(name for name in self.given if name not in own)
+        given: dict[str, Tensor] = {}
+        for name, value in self.given.items():
+            if name in own and not isinstance(value, (Tensor, np.ndarray, np.generic)):
+                self.faults.append(f"{name} is no tensor but a {type(value).__name__}")
+            elif name in own:
+                given[name] = asarray(value)
+        self.faults += [_size_fault(n, own[n], given[n]) for n in own if n in given and own[n].shape != given[n].shape]
+        return given
+
+    def _set_extra_states(self, extra: dict[str, Any]) -> None:
+        for path, module in self.module.named_modules():
+            name = f"{path}.{EXTRA}" if path else EXTRA
+            if name in extra and module._takes_extra_state():
+                module.set_extra_state(extra.pop(name))
+            elif module._has_extra_state() or module._takes_extra_state():
+                self.found.missing_keys.append(name)
+        self.found.unexpected_keys.extend(extra)
+
+    def _refuse(self, faults: list[str], by_names: bool) -> None:
+        if by_names:
+            missing = [f"missing: {name}" for name in self.found.missing_keys]
+            faults = [*missing, *(f"not expected: {name}" for name in self.found.unexpected_keys), *faults]
+        if faults:
+            way_out = "load the state of an equal module" + (", or pass strict=False to skip names" if by_names else "")
+            listed = "\n  ".join(faults)
+            raise UsageError(f"this state dict does not fit {type(self.module).__name__}; {way_out}:\n  {listed}")
+
+    def _assign(self, name: str, old: Tensor, new: Tensor) -> None:
+        path, _, last = name.rpartition(".")
+        value = Parameter(new, old.requires_grad) if isinstance(old, Parameter) else new
+        setattr(self.module.get_submodule(path), last, value)
+
+
+def members_of(module: Module) -> dict[str, Any]:
+    """The parameters and persistent buffers of a module by dotted name."""
+    return {
+        f"{path}.{name}" if path else name: value
+        for path, inner in module.named_modules(remove_duplicate=False)
+        for name, value in (*inner._parameters.items(), *inner._buffers.items())
+        if value is not None and name not in inner._transient_buffers
+    }
+
+
+def _size_fault(name: str, own: Tensor, given: Tensor) -> str:
+    return f"sizes differ: {name} is {list(own.shape)} here and {list(given.shape)} in the state dict"
