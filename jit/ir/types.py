@@ -19,7 +19,7 @@ class Type:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TensorType(Type):
-    """The type of a strided array: `Float(2, 3)`, or `Tensor` where nothing is known. Equal types have the same text."""
+    """The type of a strided array: `Float(2, 3)`, or `Tensor` where nothing is known. Equal ones have equal texts."""
 
     dtype: DType | None = None
     shape: tuple[Dim, ...] | None = None
