@@ -52,7 +52,7 @@ lowest position counts."""
 class NestRecord:
     """Base of what a nest consists of: compared by class and content, hashable, and never changed.
 
-    Says once for all what `dataclass(frozen=True)` writes and compiles for each class anew, which takes most of the
+    Defines once what `dataclass(frozen=True)` would write and compile anew for each class, which would be most of the
     time that importing this module takes.
     """
 
@@ -77,7 +77,7 @@ class Buffer(NestRecord):
 
     @property
     def nbytes(self) -> int:
-        """The size of all elements, each once."""
+        """The bytes of all elements, each counted once."""
         return math.prod(self.sizes) * self.dtype.itemsize
 
     @staticmethod
@@ -180,7 +180,7 @@ class Reduce(NestRecord):
 
     @property
     def arity(self) -> int:
-        """The number of the body's results that it takes."""
+        """The number of the body's values that the reduction takes."""
         return 2 if self.monoid in ("argmax", "argmin", "dot") else 1
 
 
@@ -290,13 +290,13 @@ class Nest(NestRecord):
 
     @property
     def nbytes(self) -> int:
-        """The bytes that a run reads and writes at least: each element once, also where two maps look."""
+        """The bytes that the maps of a run touch; of each buffer no more than it has."""
         reads = (self._touched([a for a in self.reads if a.buffer == i], b) for i, b in enumerate(self.inputs))
         writes = (self._touched([a for a in self.writes if a.buffer == i], b) for i, b in enumerate(self.outputs))
         return sum(reads) + sum(writes)
 
     def _touched(self, accesses: Sequence[Access], buffer: Buffer) -> int:
-        """Bytes of a buffer that accesses touch."""
+        """The bytes of a buffer that accesses touch."""
         touched = (math.prod(n for n, s in zip(self.extents, a.strides) if s or a.gather) for a in accesses)
         return min(sum(touched) * buffer.dtype.itemsize, buffer.nbytes)
 

@@ -66,7 +66,7 @@ class LaneArithmetic(Values):
         )
 
     def scales(self, x: LaneValue) -> bool:
-        """Whether the machine multiplies vectors like x by powers of two that no number can hold."""
+        """Whether an instruction multiplies vectors like x by 2**n even where 2**n itself is beyond their dtype."""
         return self._is_in_registers(x) and self.target.has_scalef
 
     def scaled(self, x: LaneValue, n: LaneValue) -> LaneValue:

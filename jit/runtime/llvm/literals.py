@@ -39,7 +39,7 @@ class Values(LaneMath):
             return "true" if number else "false"
         limits = np.iinfo(dtype.numpy)
         if not limits.min <= number <= limits.max:
-            raise CompileError(f"{number} does not fit {dtype.name}")
+            raise CompileError(f"{number} does not fit {dtype.name}; cast the operand to a wider dtype")
         return str(int(number))
 
     def _operands(self, *operands: Any) -> list[LaneValue]:

@@ -87,7 +87,7 @@ class Machine(Protocol):
         chains: list[AccumulatorChain],
         initial: Sequence[Register],
     ) -> list[Register] | None:
-        """A loop over the row in a way of the machine's own, and what the accumulators become; None for the usual."""
+        """The accumulators behind a loop over the row that the machine writes in its own way; None if it does not."""
 
     def alone(self, lowering: NestLowering, chain: AccumulatorChain, accumulator: list[LaneValue]) -> list[LaneValue]:
         """The reduced row, from the values of lanes or threads."""
@@ -95,7 +95,7 @@ class Machine(Protocol):
     def scanned(
         self, lowering: NestLowering, scan: NestScan, carried: LaneValue, value: LaneValue
     ) -> tuple[LaneValue, Register]:
-        """(what values have come to, what the next turn starts from)."""
+        """(the running value of each lane, what the next turn starts from)."""
 
     def fold_and_store(
         self,
@@ -111,7 +111,7 @@ class NestLowering:
     """One function under construction."""
 
     most_lanes = 1 << 10
-    """More of them are not taken at a time."""
+    """The most lanes that are taken at a time."""
 
     def __init__(self, nest: Nest, loops: Loops, width: int, machine: Machine) -> None:
         self.nest, self.loops, self.width = nest, loops, width

@@ -41,7 +41,7 @@ def homes(
     """The homes of values.
 
     Args:
-        nodes: Of a stretch, in order.
+        nodes: The nodes of a stretch, in order.
         leaving: Values whose memory is for the caller to keep.
         is_free: Whether a node is a view or a constant.
         is_flexible: Whether a node can write its results with any strides.

@@ -4,7 +4,7 @@ Note [Which words are addresses]
     The words of a plan - programs, tables, geometries - are addresses, sizes, strides, counts, and masks of lanes.
     Addresses are those of functions and of arrays that the plan keeps; all others are below 2**40, or masks, which are
     one less than a power of two. A number that is none of these has no image, and a plan has none on a machine whose
-    addresses are as small as sizes are. Constants are data: nobody looks for addresses there.
+    addresses are as small as sizes are. Constants are data, in which no addresses are looked for.
 """
 
 from __future__ import annotations

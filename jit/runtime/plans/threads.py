@@ -46,7 +46,7 @@ def choose(what: str, count: int | None) -> None:
 
 
 def chosen() -> int | None:
-    """The number of threads that somebody has asked for; None if nobody has."""
+    """The number of threads for kernels that was chosen; None if none was."""
     return _chosen.get("kernels")
 
 

@@ -5,7 +5,7 @@ A product whose result a single kernel reads is held back until that kernel's tu
 1. it is pointwise: one step, nothing reduced, as many points as the result has elements;
 2. it reads the result point by point, in whatever order and shape, and all its other operands along the axes of the
    product: a bias along columns or rows, a whole array, a batch norm's statistics by channel;
-3. the result is more than one tile: less stays in the cache between two steps anyway.
+3. the result is more than one tile: a single tile stays in the cache between two steps anyway.
 
 Otherwise the product and the kernel are two steps. An epilogue costs a call for each tile, which is microseconds of
 work; it saves a pass over the result and the memory for it.
