@@ -201,7 +201,7 @@ class _Export:
         if self.converter.problems:
             raise ExportError(explain(self.converter.problems, self.g.opset)) from self.converter.crash
         if not self.results:
-            raise ExportError("The graph returns no tensors, so there is nothing to export.")
+            raise ExportError("The graph returns no tensors, so there is nothing to export; return at least one.")
         self.outputs = [self._output_value(item) for item in self.results]
         self.nodes = peephole.simplify(self.g.nodes, self.outputs)
 
@@ -227,7 +227,7 @@ class _Export:
         return [*stage.outputs, *updates] if updates_as_outputs else list(stage.outputs)
 
     def _is_result(self, item: Any) -> bool:
-        """Generators and Handles mean nothing outside; an undefined gradient is left out with a word."""
+        """Whether an item becomes an output: no generator, no Handle, and no undefined gradient, which is warned of."""
         if item is None or (isinstance(item, Value) and isinstance(item.type, UndefinedType)):
             self.warnings.append("one of the results is undefined, and left out of the model's outputs")
             return False
@@ -374,7 +374,7 @@ def _check_input_type(value: Value) -> None:
     if isinstance(type, ScalarType) and type.name in KINDS:
         return
     if not isinstance(type, TensorType):
-        raise ExportError(f"The input {value.name!r} is a {type}, which ONNX cannot take.")
+        raise ExportError(f"The input {value.name!r} is a {type}, which ONNX cannot take; pass tensors and numbers.")
     if type.dtype is None or type.shape is None:
         raise ExportError(f"The type of the input {value.name!r} is not known: give it an element type and a shape.")
 
@@ -383,7 +383,7 @@ def _checked_array(value: Value, array: Any) -> np.ndarray[Any, Any]:
     """The numbers of an initializer, row-major, if they are what the graph's input is."""
     array = np.array(array, order="C", copy=None)
     if not isinstance(value.type, TensorType):
-        raise UsageError(f"The input {value.name!r} is no tensor, so it cannot be an initializer.")
+        raise UsageError(f"The input {value.name!r} is no tensor; take it out of initializers.")
     given = TensorType(dtypes.from_numpy(array.dtype), array.shape)
     if value.type.dtype not in (None, given.dtype) or value.type.sizes not in (None, given.shape):
         raise UsageError(f"The initializer {value.name!r} is {given}, but the graph says {value.type}.")

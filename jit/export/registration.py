@@ -1,4 +1,4 @@
-"""Symbolics that users register, for operators of theirs or in place of ours."""
+"""Symbolics that users register, for operators of their own or in place of built-in ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _REGISTERED: dict[str, dict[int, Symbolic]] = {}
 
 
 def register_symbolic(kind: str, function: Symbolic, since: int = 9) -> None:
-    """Say how an operator is written in ONNX.
+    """Register the function that writes an operator in ONNX.
 
     Args:
         kind: The traced operator: `aten::name`, `aten::name.overload`, `cpp::name`, or `^Name` for an
