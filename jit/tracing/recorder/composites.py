@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 class Changes(NamedTuple):
-    """Results of the parts of a composite."""
+    """The tensors and generators that the parts of a composite have made or changed."""
 
     fresh: list[Tensor]
-    """Results."""
+    """The results that they made."""
     moved: list[StorageCell]
     """Inputs that they wrote to."""
     drawn: list[Generator]
@@ -30,7 +30,7 @@ class Changes(NamedTuple):
 
 
 def record_composite(trace: Trace, op: Op, values: Sequence[Any]) -> Any:
-    """The DCE trick: the parts are recorded, then the composite's node over them, which takes over the outputs."""
+    """Record the parts of a composite, then its node, which takes over their outputs; see Note [Folding]."""
     operands, attributes = op.split([trace.operand(v) for v in values])
     last, roots, states = trace.graph._last, trace.memory.roots(), dict(trace.randomness.states)
     scope = context.SCOPE.get()
@@ -49,7 +49,7 @@ def record_composite(trace: Trace, op: Op, values: Sequence[Any]) -> Any:
 def _changes(
     trace: Trace, inside: set[Value], result: Any, roots: dict[StorageCell, Value], states: dict[Generator, Value]
 ) -> Changes:
-    """The memory that is one of the values `inside` now; `roots` and `states` are those before the parts ran."""
+    """The results, inputs and generators that now hold values of `inside`; `roots` and `states` are those of before."""
     outputs = [t for t in dispatch.unpack(result) if isinstance(t, Tensor)]
     fresh = [t for t in outputs if trace.memory.binding(t) is not None and trace.value_of(t) in inside]
     now = trace.memory.roots().items()

@@ -1,9 +1,9 @@
 """Errors that a function catches: that an operator raised is a decision, which a recording takes again in every call.
 
-Note [Errors are decisions] in docs/tracing.md says what is recorded. Besides, a trace is told of every error of ours
-that is made while it records (`jit.ir.errors.LISTENERS`). What has gone through code of the user's, and stands for no
-`prim::raises`, was a check in Python code: of sizes, of dtypes, or of who knows what. A recording that depends on such
-a check serves the sizes that it was made with, or is not kept.
+Note [Errors are decisions] in docs/tracing.md says what is recorded. Besides, a trace is told of every `jit.Error` that
+is made while it records (`jit.ir.errors.LISTENERS`). One that has gone through code of the user's, and has no
+`prim::raises`, came from a check in Python code: of sizes, of dtypes, or of anything else. A recording that depends on
+such a check serves the sizes that it was made with, or is not kept.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _STATIC = (AutogradError, SchemaError)
 """Errors that follow from the program, from dtypes and from what requires grad: all of that is in the key of a call."""
 _BY_SIZES = (ShapeError, DimError, UsageError, DTypeError)
-"""Errors that Python code raises which looks at sizes."""
+"""Errors of Python code that checks sizes."""
 
 
 class TraceErrors:
@@ -45,7 +45,7 @@ class TraceErrors:
 
     def __init__(self, impurity: Impurity) -> None:
         self.made: list[Error] = []
-        """The errors of ours that were made meanwhile."""
+        """The errors of this package that were made while the trace recorded."""
         self.raised: list[Exception] = []
         """The errors of operators."""
         self.refused: TraceError | None = None
@@ -53,27 +53,27 @@ class TraceErrors:
         self._impurity = impurity
 
     def is_raised(self, error: Exception) -> bool:
-        """Whether an operator has raised it."""
+        """Whether an operator has raised an error."""
         return any(known is error for known in self.raised)
 
     def is_made(self, error: Exception) -> bool:
-        """Whether it is ours, and was made while the trace recorded."""
+        """Whether an error is of this package, and was made while the trace recorded."""
         return any(known is error for known in self.made)
 
     def note_foreign(self, error: Exception, name: str) -> None:
-        """A Python function that a recording calls has raised: if that is caught, no later call knows beforehand."""
+        """Note that a Python function that a recording calls has raised: no guard tells whether it will again."""
         if not isinstance(error, TraceError):
             self._impurity.note_caught(f"an error of {name}")
 
     def refuse(self, name: str) -> None:
-        """Refuse a decision that none may be: that `name` raises matters only if the error is caught."""
+        """Keep the TraceError to raise if the function catches an error of `name`, which strict=True forbids."""
         self.refused = self.refused or TraceError(
             f"{at_line()}the function catches an error of {name}, and strict=True forbids such a decision; check the "
             "operands beforehand, or trace without strict"
         )
 
     def forgive(self, error: Error) -> None:
-        """An error that has gone through code of the user's was expected: what is done instead is recorded."""
+        """Forget an error that was expected, since what is done instead is recorded."""
         self.made[:] = [known for known in self.made if known is not error]
 
     def forget(self) -> None:
@@ -82,7 +82,7 @@ class TraceErrors:
         self.raised.clear()
 
     def look_at_caught(self) -> None:
-        """Draw the conclusions from the errors that the function has caught; TraceError if one was ours to raise."""
+        """Draw the conclusions from the errors that the function has caught; TraceError if it must not catch one."""
         made, self.made = self.made, []
         caught = [error for error in made if _is_caught(error)]
         refused = next((error for error in caught if isinstance(error, TraceError)), self.refused)
@@ -104,7 +104,7 @@ class TraceErrors:
 
 
 def note_raised(trace: Trace, error: Exception, op: Op, values: Sequence[Any], in_place: bool = False) -> None:
-    """`op` has raised `error` on `values`; if nobody catches it, nothing that is recorded here is kept."""
+    """Record that `op` has raised `error` on `values`, which matters only if the function catches the error."""
     if isinstance(error, TraceError) or trace.errors.is_raised(error):
         return
     trace.errors.raised.append(error)
@@ -121,7 +121,7 @@ def note_raised(trace: Trace, error: Exception, op: Op, values: Sequence[Any], i
 
 
 def note_number(trace: Trace, error: Exception, name: str, operands: Sequence[Any]) -> None:
-    """Arithmetic on traced numbers has raised `error`."""
+    """Record that arithmetic on traced numbers has raised `error`."""
     if scalar_function(f"prim::{name}") is not None:
         templates = [trace.operand(operand) for operand in operands]
         _decide(trace, error, templates, {"op": f"prim::{name}", "error": type(error).__name__})
@@ -138,7 +138,7 @@ def _decide(trace: Trace, error: Exception, operands: Sequence[Any], attributes:
 
 
 def _recording() -> Trace | None:
-    """The trace that records here."""
+    """The trace that records now, if any."""
     return cast("Trace | None", context.TRACE.get())
 
 
@@ -149,7 +149,7 @@ def _made(error: Error) -> None:
 
 
 def _read(error: Error) -> None:
-    """Somebody makes text of an error: it may name elements or sizes, and nobody knows what becomes of it."""
+    """Note that the text of an error is made: it may name elements or sizes, and results may depend on the text."""
     trace = _recording()
     if trace is None or trace.impurity.printing or not trace.errors.is_made(error):
         return
@@ -162,7 +162,7 @@ errors.LISTENERS.made, errors.LISTENERS.read = _made, _read
 
 
 def _is_caught(error: Error) -> bool:
-    """Whether an error has gone through code of the user's; one whose way nobody knows counts."""
+    """Whether an error has gone through code of the user's; one without a traceback counts as such."""
     return error.__traceback__ is None or _line_of(error) is not None
 
 

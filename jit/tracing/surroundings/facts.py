@@ -20,13 +20,13 @@ from .places import CheckRow, Place, Question
 
 
 class Fact(Question):
-    """Something to ask again, whose answer is compared by its value."""
+    """A question that is asked again in later calls, whose answer is compared by its value."""
 
     __slots__ = ()
 
 
 class FactOf(Fact):
-    """Something to ask of one object."""
+    """A fact about one object."""
 
     __slots__ = ("value",)
 
@@ -104,7 +104,7 @@ class TypeAt(Fact):
 
 
 class GenerationOf(FactOf):
-    """A number that has changed if the results that an `lru_cache` keeps have, and never comes again."""
+    """A number that grows whenever the results that an `lru_cache` keeps have changed."""
 
     __slots__ = ()
     called = "what a cached function keeps"
@@ -190,7 +190,7 @@ class DecimalContext(Fact):
 
 
 class Setting:
-    """Stands in a view for what is nobody's attribute, and can be asked for."""
+    """A state of the interpreter or of numpy that is no object's attribute; `ask` gives its present value."""
 
     def __init__(self, ask: Callable[[], Any]) -> None:
         self.ask = ask
@@ -229,11 +229,11 @@ def _levels_of_all() -> Any:
 
 
 NUMPY_ERRORS = Setting(_errors_of_numpy)
-"""The treatment of errors in arithmetic by numpy."""
+"""The way in which numpy treats errors in arithmetic."""
 LEVELS = Setting(_levels_of_all)
 """The levels that all loggers let pass."""
 FILTERS = Setting(lambda: tuple(warnings.filters))
-"""The filters that make errors of warnings."""
+"""The filters of warnings, some of which make errors of them."""
 LOCKS = (type(threading.Lock()), type(threading.RLock()))
 
 

@@ -4,16 +4,16 @@ Note [Places]
     A place is called to ask what stands there now. It says itself
 
         called      what it is, in words
-        is_weak     whether nobody here may keep alive what stands there
-        rows        what the tables of a native call say in the place of asking (jit.runtime.plans.entry)
-        writer      what sets it, where Python can: traced numbers stand there while a function is recorded
+        is_weak     whether the object that stands there must not be kept alive by the place
+        rows        the rows of a native call's tables that check the place instead (jit.runtime.plans.entry)
+        writer      the function that sets it, if there is one: traced numbers stand there while a function is recorded
 
-    What is behind the object that stands there, and what a fingerprint says of it, is a matter of the object, whatever
-    the place: see jit.tracing.surroundings.kinds. What is asked of objects and compared by its value, such as the order
-    of a dict's keys, is a Fact (jit.tracing.surroundings.facts).
+    The places behind the object that stands there, and its line in a fingerprint, depend on the object, not on the
+    place: see jit.tracing.surroundings.kinds. A state of an object that is compared by value, such as the order of a
+    dict's keys, is a Fact (jit.tracing.surroundings.facts).
 
-    A hit on the long way asks some hundred places, so each costs no more than its look-up: no attributes but slots, no
-    layer in between; and entries of dicts, most of all places, are read without a line of Python.
+    A hit on the long way asks some hundred places, so each costs no more than its look-up: it has slots only and calls
+    nothing in between; and entries of dicts, which most places are, are read without a line of Python.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class CheckRow(NamedTuple):
 
 
 class Question:
-    """A question that is asked again in every call: a call gives the answer."""
+    """A question that is asked again in every call of the traced function; to call it is to ask."""
 
     __slots__: tuple[str, ...] = ()
     called: ClassVar[str]
@@ -56,14 +56,14 @@ class Question:
         return f"<{self.called}>"
 
     def identity(self) -> tuple[Any, ...]:
-        """Equal for two questions that are one and the same."""
+        """A key that two questions share if they are the same."""
         return (type(self), *(id(getattr(self, name)) for name in self.__slots__))
 
     def rows(self, answer: Any, known: Set[int]) -> Sequence[CheckRow] | None:
-        """Rows that say natively that the answer is still this one; None if only Python can tell.
+        """Rows that check natively that the answer is still this one; None if only Python can tell.
 
         Args:
-            answer: What the answer was.
+            answer: The answer of before.
             known: The identities of objects that a native call has at hand anyway.
         """
         return None
@@ -74,7 +74,7 @@ class Place(Question):
 
     __slots__ = ()
     is_weak: ClassVar[bool] = False
-    """Whether nobody here may keep alive what stands there."""
+    """Whether the object that stands there must not be kept alive by the place."""
 
     def writer(self) -> Write | None:
         """A function that sets the place; None where Python cannot."""
@@ -239,7 +239,7 @@ class ItemOf(Place):
 
 
 class ElementOf(Place):
-    """An object in an array of numpy's."""
+    """An object in an array of numpy."""
 
     __slots__ = ("array", "index")
     called = "an element of an array"
@@ -284,7 +284,7 @@ class TargetOf(Place):
 
 
 class AttributeOf(Place):
-    """An attribute that takes Python to look up."""
+    """An attribute that has to be looked up by `getattr`."""
 
     __slots__ = ("name", "value")
     called = "an attribute"
@@ -297,7 +297,7 @@ class AttributeOf(Place):
 
 
 class DescriptionOf(Place):
-    """The description that a function, a class or another object of Python's gives of itself."""
+    """An attribute that describes a function, a class or another object of Python, such as its name."""
 
     __slots__ = ("name", "value")
     called = "a description"
@@ -391,7 +391,7 @@ class SubclassesOf(Place):
 
 
 class Itself(Place):
-    """An object that is there for good: an argument, the function, a part of what cannot change."""
+    """An object that no other can replace: an argument, the function, a part of an object that cannot change."""
 
     __slots__ = ("value",)
     called = "the object itself"
@@ -407,7 +407,7 @@ class Itself(Place):
 
 
 class Referent(Place):
-    """The object that a weak reference leads to, which nobody here is to keep alive."""
+    """The object that a weak reference leads to, which must not be kept alive."""
 
     __slots__ = ("reference",)
     called = "the referent of a weak reference"
@@ -421,7 +421,7 @@ class Referent(Place):
 
 
 class SharedHooks(Place):
-    """The hooks of all network modules."""
+    """The hooks that are shared by all network modules."""
 
     __slots__ = ()
     called = "the hooks of all modules"
@@ -431,7 +431,7 @@ class SharedHooks(Place):
 
 
 def reference_to(value: Any) -> Callable[[], Any]:
-    """A way to an object that does not keep it alive, if its class allows that."""
+    """A function that returns an object: a weak reference, if its class allows that."""
     try:
         return weakref.ref(value)
     except TypeError:
