@@ -136,7 +136,9 @@ class _Export:
     def __init__(self, graph: Graph, opset: int, stage: int) -> None:
         last = len(graph.stages) - 1
         if isinstance(stage, bool) or not isinstance(stage, int) or not 0 <= stage <= last:
-            raise UsageError(f"The graph has stages 0 to {last}, so stage {stage!r} cannot be exported.")
+            raise UsageError(
+                f"The graph has stages 0 to {last}, so stage {stage!r} cannot be exported; pass one of these."
+            )
         self.graph = graph
         self.stage = stage
         self.g = OnnxBuilder(opset)
@@ -357,7 +359,9 @@ def _checked_names(what: str, names: Sequence[str] | None, default: Sequence[str
         raise UsageError(f"{what}_names must be a list of names, got {names!r}.")
     if len(names) != len(default):
         listed = ", ".join(default) or "none"
-        raise UsageError(f"There are {len(default)} {what}s ({listed}), but {len(names)} {what}_names.")
+        raise UsageError(
+            f"There are {len(default)} {what}s ({listed}), but {len(names)} {what}_names; pass one for each."
+        )
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise UsageError(f"{what}_names has {twice[0]!r} twice; every {what} needs a name of its own.")
@@ -386,19 +390,25 @@ def _checked_array(value: Value, array: Any) -> np.ndarray[Any, Any]:
         raise UsageError(f"The input {value.name!r} is no tensor; take it out of initializers.")
     given = TensorType(dtypes.from_numpy(array.dtype), array.shape)
     if value.type.dtype not in (None, given.dtype) or value.type.sizes not in (None, given.shape):
-        raise UsageError(f"The initializer {value.name!r} is {given}, but the graph says {value.type}.")
+        raise UsageError(
+            f"The initializer {value.name!r} is {given}, but the graph says {value.type}; pass such an array."
+        )
     return array
 
 
 def _axes_of(item: _ModelInput, dims: Mapping[int, str] | Sequence[int]) -> dict[int, str]:
     if item.array is not None:
-        raise UsageError(f"dynamic_axes names {item.name!r}, which is a weight of the model: its sizes are fixed.")
+        raise UsageError(
+            f"dynamic_axes names {item.name!r}, which is a weight of the model: its sizes are fixed; leave it out."
+        )
     rank = item.value.type.ndim if isinstance(item.value.type, TensorType) else 0
     assert rank is not None
     named = _named(item.name, dims)
     for dim in named:
         if not -rank <= dim < rank:
-            raise UsageError(f"dynamic_axes gives dim {dim} of {item.name!r}, which has {rank} dims.")
+            raise UsageError(
+                f"dynamic_axes gives dim {dim} of {item.name!r}, which has {rank} dims; name one of these."
+            )
     return {dim % rank: name for dim, name in named.items()}
 
 
@@ -412,7 +422,7 @@ def _named(name: str, dims: Any) -> dict[int, str]:
         raise UsageError(f"dynamic_axes[{name!r}] must be {{dim: axis name}} or a list of dims, got {dims!r}.")
     for dim, axis in named.items():
         if isinstance(dim, bool) or not isinstance(dim, int):
-            raise UsageError(f"dynamic_axes[{name!r}] has the dim {dim!r}, which is no whole number.")
+            raise UsageError(f"dynamic_axes[{name!r}] has the dim {dim!r}, which is no whole number; pass an int.")
         if not isinstance(axis, str) or not axis:
             raise UsageError(f"dynamic_axes[{name!r}] gives dim {dim} the name {axis!r}; a name is a non-empty string.")
     return named

@@ -34,7 +34,7 @@ def check_target(path: str | os.PathLike[str]) -> Path:
     try:
         target = Path(os.path.realpath(os.fspath(path)))
     except (TypeError, ValueError) as error:
-        raise UsageError(f"{path!r} is no path of a file: {error}.") from error
+        raise UsageError(f"{path!r} is no path of a file ({error}); pass a str or a Path.") from error
     if target.is_dir():
         raise UsageError(f"Cannot write the model to {str(path)!r}: it is a folder; name a file in it.")
     if target.exists() and not target.is_file():
@@ -94,7 +94,9 @@ def write_model(model: onnx_ir.Model, path: str | os.PathLike[str], external_dat
             _write_files(model, folder, target.name, data)
             _move_into_place(folder, target, data)
     except OSError as error:
-        raise ExportError(f"Cannot write the model to {str(path)!r}: {error.strerror or error}.") from error
+        raise ExportError(
+            f"Cannot write the model to {str(path)!r}: {error.strerror or error}; choose another place for it."
+        ) from error
     return data
 
 

@@ -252,7 +252,9 @@ class Nest(NestRecord):
                 self._check(access, self.outputs, "write", step)
                 repeated = any(s == 0 and n > 1 for s, n in zip(access.strides, self._space(step), strict=False))
                 if repeated and 0 not in self.extents:
-                    raise CompileError(f"{self.name}: a write with stride 0 would store several results in one element")
+                    raise CompileError(
+                        f"{self.name}: a write with stride 0 would store several results in one element; reduce them"
+                    )
             self._check_results(step)
 
     @property
@@ -330,26 +332,36 @@ class Nest(NestRecord):
         for index in operand.gather:
             self._check(index.access, self.inputs, "index", step)
             if not self.inputs[index.access.buffer].dtype.is_integral or index.access.gather or index.access.within:
-                raise CompileError(f"{self.name}: an index is a plain access to integers")
+                raise CompileError(f"{self.name}: an index is a plain access to integers; pass one without bounds")
             if index.size < 1 and 0 not in self.extents:
-                raise CompileError(f"{self.name}: an index into a dim of size 0 has nothing to read")
+                raise CompileError(
+                    f"{self.name}: an index into a dim of size 0 has nothing to read; leave the nest out"
+                )
 
     def _check_scan(self, scan: NestScan, step: NestStep) -> None:
         if not step.inner or scan.monoid not in MONOIDS[:5]:
-            raise CompileError(f"{self.name}: {scan} cannot stand in this step")
+            raise CompileError(
+                f"{self.name}: {scan} cannot stand in this step; use one of {MONOIDS[:5]} at every point"
+            )
         if self.reduced != 1:
-            raise CompileError(f"{self.name}: a scan runs along one reduced dim, not {self.reduced}")
+            raise CompileError(f"{self.name}: a scan runs along one reduced dim, not {self.reduced}; join them")
 
     def _check_strides(self, strides: tuple[int, ...], verb: str) -> None:
         if len(strides) != len(self.extents):
-            raise CompileError(f"{self.name}: {len(strides)} strides in a {verb} for {len(self.extents)} loops")
+            raise CompileError(
+                f"{self.name}: {len(strides)} strides in a {verb} for {len(self.extents)} loops; pass one for each"
+            )
 
     def _check(self, access: Access, buffers: tuple[Buffer, ...], verb: str, step: NestStep) -> None:
         self._check_strides(access.strides, verb)
         if not 0 <= access.buffer < len(buffers):
-            raise CompileError(f"{self.name}: a {verb} names buffer {access.buffer} of {len(buffers)}")
+            raise CompileError(
+                f"{self.name}: a {verb} names buffer {access.buffer} of {len(buffers)}; they are numbered from 0"
+            )
         if not step.inner and any(access.strides[len(self._space(step)) :]):
-            raise CompileError(f"{self.name}: a {verb} of a step that runs once for each row moves along the row")
+            raise CompileError(
+                f"{self.name}: a {verb} of a step that runs once for each row moves along the row; use stride 0 there"
+            )
         if 0 in self.extents or (boxes := _touched(self.extents, access)).numel == 0:
             return
         buffer = buffers[access.buffer]
@@ -357,7 +369,10 @@ class Nest(NestRecord):
         low, high = whole.extent() if whole.numel else (0, -1)
         first, last = boxes.extent()
         if first < low or last > high:
-            raise CompileError(f"{self.name}: a {verb} touches elements {first}..{last} of a buffer of {low}..{high}")
+            raise CompileError(
+                f"{self.name}: a {verb} touches elements {first}..{last} of a buffer of {low}..{high}; "
+                "pass strides and an offset that stay inside"
+            )
 
     def _check_results(self, step: NestStep) -> None:
         for result in step.results:
@@ -365,7 +380,9 @@ class Nest(NestRecord):
                 continue
             monoid = "sum" if isinstance(result, Keep) else result.monoid
             if not step.inner or monoid not in MONOIDS:
-                raise CompileError(f"{self.name}: {result} cannot stand in this step")
+                raise CompileError(
+                    f"{self.name}: {result} cannot stand in this step; use one of {MONOIDS} at every point"
+                )
 
 
 def _touched(extents: tuple[int, ...], access: Access) -> Geometry:

@@ -94,7 +94,7 @@ class Terms:
     def position(self) -> Term:
         """The position in the row."""
         if self._position is None:
-            raise CompileError("the position of an extremum needs a row")
+            raise CompileError("the position of an extremum needs a row; reduce a dim of more than one element")
         return self.read(self._position, int64, self.row)
 
     def running(self, monoid: str, term: Term) -> Term:

@@ -213,7 +213,9 @@ class LaneArithmetic(Values):
         """An instruction on integers or booleans."""
         a, b = self._operands(a, b)
         if a.dtype.is_floating_point:
-            raise CompileError(f"bitwise operations take integers and booleans, got {a.dtype.name}")
+            raise CompileError(
+                f"bitwise operations take integers and booleans, not {a.dtype.name}; cast operands first"
+            )
         return LaneValue(self, a.dtype, self.builder.binary(opcode, a.register, b.register))
 
     def bitwise_and(self, a: Any, b: Any) -> LaneValue:

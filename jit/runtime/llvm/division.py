@@ -22,7 +22,7 @@ DIVISION_BY_ZERO = 1
 def integer_division(m: LaneMath, a: LaneValue, b: LaneValue) -> tuple[LaneValue, LaneValue]:
     """Quotient and remainder toward zero."""
     if a.dtype is bool_:
-        raise CompileError("booleans cannot be divided: the registry casts operands before the body")
+        raise CompileError("booleans cannot be divided: the registry casts operands before the body; cast them, too")
     zero = b == 0
     m.fail_where(zero, DIVISION_BY_ZERO)
     divisor = m.where(zero, 1, b)

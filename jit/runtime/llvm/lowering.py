@@ -314,7 +314,7 @@ class NestLowering:
         carries: list[list[Register]] = []
         results = self._results(step, self._operands(step, accumulators, carries))
         if not all(carries):
-            raise CompileError(f"{self.nest.name}: the body does not call its scan")
+            raise CompileError(f"{self.nest.name}: the body does not call its scan; call it once at every point")
         stores: list[tuple[int, LaneValue]] = []
         folds: list[tuple[Reduce, list[LaneValue], list[LaneValue]]] = []
         for result in step.results:
@@ -359,14 +359,15 @@ class NestLowering:
         wanted = [dtype for result in step.results for dtype in self._wanted(result)]
         if len(results) != len(wanted):
             raise CompileError(
-                f"{self.nest.name}: the body returns {len(results)} results for {len(wanted)} writes and reductions"
+                f"{self.nest.name}: the body returns {len(results)} results for {len(wanted)} writes and reductions; "
+                "return one for each"
             )
         for index, (result, dtype) in enumerate(zip(results, wanted, strict=True)):
             if not isinstance(result, LaneValue):
                 results[index] = self.math.constant(result, dtype)
             elif result.dtype is not dtype:
                 raise CompileError(
-                    f"{self.nest.name}: result {index} is {result.dtype.name}, its buffer is {dtype.name}"
+                    f"{self.nest.name}: result {index} is {result.dtype.name}, its buffer is {dtype.name}; use m.cast"
                 )
         return results
 

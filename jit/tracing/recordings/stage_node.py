@@ -107,7 +107,9 @@ class StageNode(Node):
         except (Error, MemoryError):
             raise
         except Exception as error:
-            raise damaged(f"a backward of a loaded function is damaged: {type(error).__name__} ({error})") from error
+            raise damaged(
+                f"a backward of a loaded function is damaged: {type(error).__name__} ({error}); save the function again"
+            ) from error
 
     def _apply(self, gradients: list[Tensor | None], needs: Sequence[bool]) -> Sequence[Tensor | None]:
         if self.kept is None:
