@@ -57,7 +57,7 @@ class Exported:
 
 @dataclass
 class _ModelInput:
-    """One input of the graph, and what becomes of it."""
+    """One input of the graph, and its name, numbers and dynamic axes in the model."""
 
     value: Value
     name: str
@@ -187,7 +187,7 @@ class _Export:
     # -- nodes ---------------------------------------------------------------------------------------------------
 
     def convert(self, updates_as_outputs: bool) -> None:
-        """Write all nodes; ExportError with the list of what cannot be written."""
+        """Write all nodes; ExportError lists those that cannot be written."""
         axes = {item.value: item.axes for item in self.inputs if item.axes}
         fixed = [item.value for item in self.inputs if item.array is not None]
         self.sizes = KnownSizes(self.graph, self.stage, axes, fixed)

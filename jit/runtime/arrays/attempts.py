@@ -15,7 +15,7 @@ from .execute import execute
 
 
 def attempt(node: Node) -> Callable[[Callable[[Any], Any]], bool]:
-    """A function that says whether the operator raises as it did, given a lookup of what the node's Values are now."""
+    """A function that says whether the operator raises as it did, given a lookup of the node's Values."""
     wanted = attempt_of(node)
     if wanted is None:
         raise GraphError(f"{node.kind} names no operator and error that exist; write it as in `jit.ir.attempts`")

@@ -321,7 +321,7 @@ class GridMachine:
     # -- shared memory -------------------------------------------------------------------------------------------
 
     def _share(self, slot: int, index: Register, value: LaneValue) -> None:
-        """Write an element of what all threads share; they may read it behind the next barrier."""
+        """Write an element to shared memory; other threads may read it behind the next barrier."""
         register = value.register
         if register.type == "i1":
             register = self.builder.convert("zext", register, "i8")

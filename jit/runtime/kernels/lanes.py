@@ -115,7 +115,7 @@ def _widest_read(nest: Nest) -> int:
 
 
 def _accumulated(nest: Nest) -> list[int]:
-    """The sizes of what is reduced."""
+    """The bytes of the elements that are accumulated or kept."""
     results = [r for step in nest.steps for r in step.results if not isinstance(r, Access)]
     wide = [8 for r in results if isinstance(r, Reduce) and r.monoid in ("argmax", "argmin")]
     return [4, *wide, *(r.dtype.itemsize for r in results)]

@@ -50,7 +50,7 @@ lowest position counts."""
 
 
 class NestRecord:
-    """Base of what a nest consists of: compared by class and content, hashable, and never changed.
+    """The base of the parts of a nest: compared by class and content, hashable, and never changed.
 
     Defines once what `dataclass(frozen=True)` would write and compile anew for each class, which would be most of the
     time that importing this module takes.
@@ -212,7 +212,7 @@ class NestStep(NestRecord):
 
     @property
     def writes(self) -> tuple[Access, ...]:
-        """The maps of what it stores."""
+        """The maps by which it stores."""
         return tuple(r for r in self.results if isinstance(r, Access))
 
     @property

@@ -133,7 +133,7 @@ def exact(thing: Any) -> str:
 
 
 def name_of(recipes: Sequence[str | None], target: Target) -> str | None:
-    """The name of what is kept for these recipes; None if one of them, or what this process runs, is not known."""
+    """The cache entry's name for these recipes; None if one of them, or this process's code, is not known."""
     known = [recipe for recipe in recipes if recipe is not None]
     code = sources() if len(known) == len(recipes) else None
     if code is None:

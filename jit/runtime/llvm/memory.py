@@ -49,7 +49,7 @@ class NestMemory:
     """The maps of one nest at the current turn of its loops."""
 
     alignment = ", align 1"
-    """The alignment of what is read and written: arrays may start at any byte."""
+    """The alignment of loads and stores: arrays may start at any byte."""
 
     def __init__(self, nest: Nest, loops: Loops, builder: LLVMBuilder, math: LLVMMath) -> None:
         self.nest, self.loops, self.builder, self.math = nest, loops, builder, math

@@ -87,7 +87,7 @@ def _shown(whole: Value, part: Value, geometry: Geometry, is_free: Question) -> 
 
 
 def _is_reshape(node: Node) -> bool:
-    """Whether a view has all elements of what it shows, in their order."""
+    """Whether a view has all elements of its source, in their order."""
     if len(node.inputs) != 1 or len(node.outputs) != 1:
         return False
     before = Geometry.contiguous(sizes_of(node.inputs[0]))

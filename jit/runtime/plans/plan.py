@@ -170,7 +170,7 @@ class StretchCode:
 
     @property
     def outputs(self) -> list[tuple[tuple[int, ...], Any]]:
-        """Shape and dtype of what a run returns."""
+        """Shape and dtype of each output of a run."""
         types = [value.type for value in self.stretch.outputs]
         return [(t.sizes, t.dtype.numpy) for t in types]  # type: ignore[attr-defined]
 

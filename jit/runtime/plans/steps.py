@@ -146,7 +146,7 @@ class StretchLowering:
         return ValuePlace(whole.block, whole.dtype, home.geometry)
 
     def soon(self, value: Value) -> ValuePlace | None:
-        """The place of a value, if it is known already or a view of what is."""
+        """The place of a value, if it is known already or is a view of one whose place is."""
         wanted, chain = value, []
         while value not in self.places:
             if value.node.kind == "prim::Constant" or not value.node.inputs or not is_free(value.node):
@@ -236,7 +236,7 @@ class StretchLowering:
     def pointwise(
         self, node: Node, body: Callable[..., Any], reads: Sequence[ValuePlace], write: ValuePlace, name: str
     ) -> None:
-        """A step that fills `write` with `body` of what it reads: a copy, or a fill, which counts as no work."""
+        """Add a step that fills `write` with the results of `body` at the operands `reads`; it counts as no work."""
         layouts: list[Any] = [place.layout for place in (*reads, write)]
         nest = pointwise_nest(body, layouts[:-1], layouts[-1:], name)
         self.step(Step(NestWork.of(node, nest, share=0.0), [*reads, write], 1, node))

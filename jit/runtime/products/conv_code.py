@@ -53,7 +53,7 @@ def compiled(shape: ConvShape) -> int:
 
 
 class SegmentWriter(TileWriter):
-    """Loads what taps of a kernel see of an image."""
+    """Writes loads of the entries of an image that taps of a kernel meet."""
 
     def __init__(self, dtype: DType, segments: int, stride: int, target: Target) -> None:
         super().__init__(dtype, target)

@@ -46,7 +46,7 @@ _HARMLESS_DEEDS = ("reads the clock", "asks ", "looks at", "makes text", "catche
 
 
 class Notes(Effects):
-    """Notes of what a recorded function writes to outside of it, and of what was there before."""
+    """Notes of the tensors outside that a recorded function writes to, and of their elements before."""
 
     def __init__(self, trace: Trace) -> None:
         super().__init__()

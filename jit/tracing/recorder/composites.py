@@ -71,7 +71,7 @@ def _node_over(trace: Trace, op: Op, operands: Any, attributes: dict[str, Any], 
 
 
 def _hand_over(trace: Trace, composite: Composite, changes: Changes) -> None:
-    """Let the composite be the maker of what its parts have made."""
+    """Let the composite's outputs take the place of the values that its parts have made."""
     for tensor in changes.fresh:
         binding = trace.memory.binding(tensor)
         assert binding is not None

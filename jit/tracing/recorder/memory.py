@@ -129,7 +129,7 @@ class TraceMemory:
         return self._bind(tensor, cell, path, value, self._counters[tensor._storage])
 
     def bind_view(self, tensor: Tensor, source: Binding, path: tuple[ViewStep, ...], value: Value) -> Binding:
-        """Let `value` be what `tensor` holds now, a view of what `source` binds."""
+        """Let `value` be what `tensor` holds now, a view of the tensor that `source` binds."""
         return self._bind(tensor, source.cell, path, value, source.counter)
 
     def _bind(

@@ -90,7 +90,7 @@ def lies_otherwise(type: Any, actual: TensorType) -> bool:
 def view_types(op: Op, base: Value, arguments: Sequence[Any]) -> list[Type]:
     """The types of views of a Value that lies otherwise than the memory that it stands for.
 
-    Memory that was written to keeps its layout; the Value that was written is row-major.
+    Memory that was written to keeps its layout, while the Value that was written is row-major.
     """
     try:
         return op.infer([base.type, *map(plain_number, arguments)])

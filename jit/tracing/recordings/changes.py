@@ -40,7 +40,7 @@ class EffectSpec:
             owners: The objects behind the inputs.
             updates: The values that the targets are to hold.
             first: The number of the first update among what the run returned.
-            node: The history of what the call returns, if gradients are recorded.
+            node: The history of the call's results, if gradients are recorded.
             carrying: The numbers of those that have it.
         """
         for number, (index, value) in enumerate(zip(self.targets, updates, strict=True), first):

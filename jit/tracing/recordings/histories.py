@@ -106,7 +106,7 @@ def overwrite(owner: Tensor, value: Any, node: Node, index: int) -> None:
 
 
 def adopt(owner: Tensor, node: Node, index: int) -> None:
-    """Let output `index` of `node` be the history of what `owner` holds since it was written to."""
+    """Let output `index` of `node` be the history of `owner`, which was just written to."""
     if owner._viewed is None:
         give_history(owner, node, index)
         return

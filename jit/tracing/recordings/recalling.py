@@ -36,7 +36,7 @@ class RecalledCall:
     outputs: list[Any]
     """The arrays that it returned."""
     kind: Any
-    """The class of what it returned: a tuple, a list, or a tensor."""
+    """The class of its result: a tuple, a list, or a tensor."""
     history: Any
     """The autograd node of the results, or None."""
     carrying: list[bool]

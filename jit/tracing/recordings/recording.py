@@ -231,7 +231,7 @@ class Recording:
         return self.rebuild(outputs, owners, node)
 
     def node_of(self, owners: Sequence[Any], values: Sequence[Any], edges: Sequence[Edge | None]) -> StageNode:
-        """The history of what a call returns. It keeps inputs: copies of overwritten ones, and none that are unused."""
+        """The history of a call's results. It keeps inputs: copies of overwritten ones, and none that are unused."""
         node = StageNode(self, (), self.used(edges), self.returns)
         if self.general:
             node.sizes = tuple(v.shape if isinstance(v, np.ndarray) else None for v in values)

@@ -112,7 +112,7 @@ def _replay_nodes(trace: Trace, environment: dict[Value, Any], stages: int) -> N
 
 
 def _with_history(trace: Trace, environment: dict[Value, Any], value: Value, result: Any) -> Any:
-    """A tensor written over without recording derivatives, with the history of what it held before."""
+    """A tensor that was written over without recording derivatives, with the history that it had before."""
     if value not in trace.tape.histories or not isinstance(result, Tensor):
         return result
     edge = edge_of(environment[trace.tape.histories[value]])

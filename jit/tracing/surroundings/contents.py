@@ -1,4 +1,4 @@
-"""Values that are watched by what they hold: arrays, buffers, text in memory, generators of random numbers."""
+"""Values that are watched by their contents: arrays, buffers, text in memory, generators of random numbers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class RandomStateContents(tuple[Any, ...]):
 
 
 def is_copied(kind: Any) -> bool:
-    """Whether objects of a class are watched by a copy of what they hold."""
+    """Whether objects of a class are watched by a copy of their contents."""
     if issubclass(kind, (np.ndarray, np.void, *_DRAWING, *COPIED)):
         return True
     return issubclass(kind, _C_TYPES) and _has_no_pointers(kind)

@@ -75,7 +75,7 @@ class LengthOf(FactOf):
 
 
 class NamesOf(FactOf):
-    """The names of what the user has attached to an object."""
+    """The names of the attributes that the user has set on an object."""
 
     __slots__ = ()
     called = "the names of attributes"
@@ -88,7 +88,7 @@ class NamesOf(FactOf):
 
 
 class TypeAt(Fact):
-    """The type of what stands in a place."""
+    """The type of the object in a place."""
 
     __slots__ = ("place",)
     called = "the type of what stands in a place"

@@ -4,9 +4,10 @@ Note [Footprints]
     What a deterministic program reads next is decided by what it has read before. So as long as the places that the
     code of a recorded call can read hold what they held, and its guards hold, the same code runs, and reads no other
     place. The code that ran is known: the hook that sees calls (Note [Seeing calls]) sees functions start, too. What it
-    can read are the globals that it names, the closures and defaults of its functions, and attributes of what it gets
-    at by these: of attributes those alone whose names occur in the code, as names or in strings. Where attributes are
-    looked up by names made at run time (`getattr` with a computed name, `vars`, `__dict__`, `copy`), all of them count.
+    can read are the globals that it names, the closures and defaults of its functions, and attributes of the objects
+    that it reaches by these, but only those attributes whose names occur in the code, as names or in strings. Where
+    attributes are looked up by names made at run time (`getattr` with a computed name, `vars`, `__dict__`, `copy`), all
+    of them count.
 
     The footprint of a traced function grows with its recordings, and the keys grow with it
     (jit.tracing.recordings.rekeying).

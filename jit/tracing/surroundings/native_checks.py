@@ -1,4 +1,4 @@
-"""Checks of what a walk has seen: rows of the tables that a native call compares, and one question for Python."""
+"""Checks of a walk's observations: rows of the tables that a native call compares, and one question for Python."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class Observations:
         self.sizes: list[tuple[str, Any, int]] = []
         """Containers, and their lengths."""
         self.contents: list[tuple[str, Any, Any]] = []
-        """Objects, and copies of what they held."""
+        """Objects, and copies of their contents."""
         self.facts: list[tuple[str, Fact, Any]] = []
         """Facts to ask for again, and their answers."""
         self.types: list[tuple[Any, Any]] = []

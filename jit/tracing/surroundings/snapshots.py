@@ -99,7 +99,7 @@ class _Snapshot:
 
 
 class _SnapshotMemory(Effects):
-    """Notes of what is written to, and of the versions before that."""
+    """Notes of the tensors that are written to, and of the versions of their storages before that."""
 
     def __init__(self, known: Sequence[Tensor], arguments: Sequence[Tensor]) -> None:
         super().__init__()

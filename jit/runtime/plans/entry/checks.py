@@ -1,4 +1,4 @@
-"""The list of what an entry compares besides its arguments: one field for each kind of thing that may change.
+"""The list of comparisons that an entry makes besides those of its arguments: one field for each kind of thing.
 
     cells: list[tuple[Any, Any]] = checked("cell", "value", by=_cell)
 

@@ -71,7 +71,7 @@ class ObjectKind:
         """The line of the fingerprint for an object.
 
         Args:
-            seen: Takes notes of what may change without another object standing in the place.
+            seen: The observations, in which changes inside the object are noted that leave the same object in place.
             name: What the place is called.
             value: The object.
         """
