@@ -160,7 +160,7 @@ def _limit() -> int:
 
 
 def _contents(path: Path, limit: int) -> bytes | None:
-    """The contents of a file; None for what is no file - a pipe would keep its reader waiting - or is too long."""
+    """The contents of a file; None if it is too long or not a plain file: a pipe would keep its reader waiting."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
     except OSError as error:

@@ -15,7 +15,7 @@ def thread_count() -> int:
     do not depend on it.
 
     Raises:
-        UsageError: `JIT_NUM_THREADS` is no positive whole number.
+        UsageError: `JIT_NUM_THREADS` is not a positive whole number.
     """
     if "kernels" in _chosen:
         return _chosen["kernels"]
