@@ -179,7 +179,9 @@ class _Export:
                 self.output_axes[name] = _named(name, dims)
             else:
                 inputs = [item.name for item in self.inputs if item.array is None]
-                raise UsageError(f"dynamic_axes names {name!r}, which is no input; the inputs are {_quoted(inputs)}.")
+                raise UsageError(
+                    f"dynamic_axes names {name!r}, which is not an input; the inputs are {_quoted(inputs)}."
+                )
         for item in self.inputs:
             shape = item.value.type.shape if isinstance(item.value.type, TensorType) else None
             item.axes.update({dim: size for dim, size in enumerate(shape or ()) if isinstance(size, str)})
@@ -387,7 +389,7 @@ def _checked_array(value: Value, array: Any) -> np.ndarray[Any, Any]:
     """The numbers of an initializer, row-major, if they are what the graph's input is."""
     array = np.array(array, order="C", copy=None)
     if not isinstance(value.type, TensorType):
-        raise UsageError(f"The input {value.name!r} is no tensor; take it out of initializers.")
+        raise UsageError(f"The input {value.name!r} is not a tensor; take it out of initializers.")
     given = TensorType(dtypes.from_numpy(array.dtype), array.shape)
     if value.type.dtype not in (None, given.dtype) or value.type.sizes not in (None, given.shape):
         raise UsageError(
@@ -422,7 +424,7 @@ def _named(name: str, dims: Any) -> dict[int, str]:
         raise UsageError(f"dynamic_axes[{name!r}] must be {{dim: axis name}} or a list of dims, got {dims!r}.")
     for dim, axis in named.items():
         if isinstance(dim, bool) or not isinstance(dim, int):
-            raise UsageError(f"dynamic_axes[{name!r}] has the dim {dim!r}, which is no whole number; pass an int.")
+            raise UsageError(f"dynamic_axes[{name!r}] has the dim {dim!r}, which is not a whole number; pass an int.")
         if not isinstance(axis, str) or not axis:
             raise UsageError(f"dynamic_axes[{name!r}] gives dim {dim} the name {axis!r}; a name is a non-empty string.")
     return named

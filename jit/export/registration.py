@@ -25,7 +25,7 @@ def register_symbolic(kind: str, function: Symbolic, since: int = 9) -> None:
         since: The lowest opset that it works for; of several, the newest that the target opset allows is used.
 
     Raises:
-        UsageError: If `kind` is no operator's name, `function` cannot be called, or there is no opset `since`.
+        UsageError: If `kind` is not the name of an operator, `function` cannot be called, or there is no opset `since`.
 
     >>> register_symbolic("aten::my_gelu", lambda g, x: g.op("Gelu", x), since=20)
     >>> unregister_symbolic("aten::my_gelu")

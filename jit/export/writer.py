@@ -34,11 +34,11 @@ def check_target(path: str | os.PathLike[str]) -> Path:
     try:
         target = Path(os.path.realpath(os.fspath(path)))
     except (TypeError, ValueError) as error:
-        raise UsageError(f"{path!r} is no path of a file ({error}); pass a str or a Path.") from error
+        raise UsageError(f"{path!r} is not the path of a file ({error}); pass a str or a Path.") from error
     if target.is_dir():
         raise UsageError(f"Cannot write the model to {str(path)!r}: it is a folder; name a file in it.")
     if target.exists() and not target.is_file():
-        raise UsageError(f"Cannot write the model to {str(path)!r}: it is no ordinary file; name another one.")
+        raise UsageError(f"Cannot write the model to {str(path)!r}: it is not an ordinary file; name another one.")
     if not target.parent.is_dir():
         raise UsageError(
             f"Cannot write the model to {str(path)!r}: there is no folder {str(target.parent)!r}; make it first."

@@ -102,7 +102,7 @@ def test_an_amd_gpu_gets_assembly_of_every_operator(op):
 
 def test_what_no_gpu_is_is_refused():
     nest = FIVE["lstm cell"][0]
-    with pytest.raises(CompileError, match="is no GPU"):
+    with pytest.raises(CompileError, match="is not a GPU"):
         device_kernel(nest, Target.host())
     with pytest.raises(CompileError, match="takes no PTX"):
         _ = device_kernel(nest, GFX).ptx

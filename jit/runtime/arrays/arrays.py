@@ -27,7 +27,7 @@ def address_of(array: Any) -> int:
 
 
 def owner_of(array: Any) -> Any:
-    """The array whose memory `array` is a view of (itself if it is no view)."""
+    """The array whose memory `array` is a view of (itself if it is not a view)."""
     while True:
         base = array.base
         if isinstance(base, _StridedWindow):

@@ -90,7 +90,9 @@ def device_kernel(nest: Nest, target: Target) -> DeviceKernel:
     True
     """
     if not target.is_gpu:
-        raise CompileError(f"{target.triple} is no GPU: choose one with Target.nvidia('sm_80') or Target.amdgpu(...)")
+        raise CompileError(
+            f"{target.triple} is not a GPU: choose one with Target.nvidia('sm_80') or Target.amdgpu(...)"
+        )
     if 0 in nest.extents:
         raise CompileError(f"{nest.name}: a nest without points has nothing to launch; leave it out")
     nest = without_kept(nest)

@@ -128,7 +128,7 @@ class GridMachine:
             self.memory.indices.update(enumerate(self._split(block, extents)))
 
     def _leave_beyond(self, point: Register, extents: Sequence[Register]) -> None:
-        """End the threads of the last block for which there are no points."""
+        """End those threads of the last block that have no point to compute."""
         points = extents[0]
         for extent in extents[1:]:
             points = self._product(points, extent)

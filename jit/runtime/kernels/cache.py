@@ -9,7 +9,7 @@ and compiled again; it never reaches the linker. Nothing here raises: a cache th
 
 Note [Whom the cache trusts]
     Whoever can write into the folder could have their code run. So the folder and the secret must belong to this user
-    and be writable by nobody else, or the cache is not used. The secret guards against accidents and against files
+    and be writable by no one else, or the cache is not used. The secret guards against accidents and against files
     that were brought in from elsewhere, not against the user.
 """
 

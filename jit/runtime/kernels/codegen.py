@@ -180,7 +180,7 @@ def _lowered(nest: Nest, loops: Loops, target: Target) -> LoweredFunction:
 
 
 def compile_routine(name: str, write: Callable[[], tuple[Sequence[str], str]]) -> int:
-    """The address of a function for this machine that is no kernel.
+    """The address of a function for this machine that is not a kernel.
 
     Args:
         name: Names the function and whatever it is written from, besides the sources of `jit.runtime`.

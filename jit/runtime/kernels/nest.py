@@ -82,10 +82,12 @@ class Buffer(NestRecord):
 
     @staticmethod
     def like(array: np.ndarray[Any, Any]) -> Buffer:
-        """The layout of `array`; CompileError if its strides are no multiple of its itemsize (a record's field)."""
+        """The layout of `array`; CompileError if its strides are not multiples of its itemsize (a record's field)."""
         strides = array.strides
         if any(s % array.itemsize for s in strides):
-            raise CompileError(f"byte strides {strides} are no multiples of {array.itemsize}: pass a copy of the array")
+            raise CompileError(
+                f"byte strides {strides} are not multiples of {array.itemsize}: pass a copy of the array"
+            )
         return Buffer(from_numpy(array.dtype), array.shape, tuple(s // array.itemsize for s in strides))
 
 

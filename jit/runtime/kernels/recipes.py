@@ -10,7 +10,7 @@ Note [What a recipe says, and what it cannot]
         name = digest(recipes of a module's nests, target, versions, digest of jit/ir, ops, passes, runtime, tracing)
 
     Everything else has no recipe and is found by its LLVM text: operators whose body stands elsewhere, bodies made by
-    hand, constants that are no plain numbers. In a process whose sources have changed since it began to read them,
+    hand, constants that are not plain numbers. In a process whose sources have changed since it began to read them,
     nothing has a recipe: the digest would be of other sources than those that run.
 """
 

@@ -112,7 +112,7 @@ def split_if_worth(nest: Nest) -> Split:
 
 
 def blocks_of(row: Sequence[int], points: int) -> tuple[int, int, int]:
-    """(which loop of a row is cut, into how many blocks, of how many turns); what is left of the loop is no block."""
+    """(which loop of a row is cut, into how many blocks, of how many turns); the rest of the loop is not a block."""
     inner = [math.prod(row[loop + 1 :]) for loop in range(len(row))]
     loop = next(loop for loop, count in enumerate(inner) if count <= points)
     extent, inside = row[loop], inner[loop]

@@ -58,7 +58,7 @@ def _register(output: Any) -> int | None:
     if output is None:
         return None
     if type(output) is not Ref:
-        raise Unkeepable("an output that is no array")
+        raise Unkeepable("an output that is not an array")
     return output.index
 
 
@@ -98,7 +98,7 @@ class _PlanImageWriter:
         }  # fmt: skip
 
     def node(self, node: Node, touched: Sequence[int]) -> dict[str, Any]:
-        """The facts to run a node that is no native call; its results and inputs are registers."""
+        """The facts to run a node that is not a native call; its results and inputs are registers."""
         count = len(node.outputs)
         return {
             "kind": node.kind, "args": self._plain(node.args), "results": touched[:count], "inputs": touched[count:],

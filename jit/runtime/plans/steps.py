@@ -344,7 +344,7 @@ def _entry(node: Node, numbers: dict[Value, int]) -> Any:
 def _input_place(number: int, layout: Layout) -> ValuePlace:
     size = layout.itemsize
     if any(s % size for s in layout.strides):
-        raise CompileError(f"byte strides {layout.strides} are no multiples of {size}: pass a copy of the array")
+        raise CompileError(f"byte strides {layout.strides} are not multiples of {size}: pass a copy of the array")
     geometry = Geometry(layout.shape, tuple(s // size for s in layout.strides))
     return ValuePlace(MemoryBlock("input", geometry.numel * size, number), from_numpy(layout.dtype), geometry)
 

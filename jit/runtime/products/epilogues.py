@@ -37,7 +37,7 @@ def _in_tiles(work: Work) -> Tileable | None:
 
 
 def tiled(nest: Nest, product: Step, reads: Sequence[ValuePlace]) -> Tiled | None:
-    """A kernel that reads a product's result, together with the product; None if it is no epilogue."""
+    """A kernel that reads a product's result, together with the product; None if it is not an epilogue."""
     work, result = _in_tiles(product.work), product.operands[-1]
     made = frozenset(number for number, place in enumerate(reads) if place.block is result.block)
     assert work is not None

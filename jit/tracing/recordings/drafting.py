@@ -389,7 +389,10 @@ def _tensors(leaves: Sequence[Any]) -> list[Tensor]:
 
 
 def _root_of(trace: Trace, cell: Any, leaves: Sequence[Any], values: list[Any], carriers: list[Any]) -> int | None:
-    """The return that is all of the memory of which several outputs show parts; one more return if it is no output."""
+    """The number of the return that is a whole cell of memory, parts of which several outputs show.
+
+    If none of the leaves is, the tensor that one of them views becomes one more return; None if there is none either.
+    """
     for number, leaf in enumerate(leaves):
         binding = trace.memory.binding(leaf) if isinstance(leaf, Tensor) else None
         if binding is not None and binding.cell is cell and not binding.path:

@@ -18,7 +18,7 @@ from ..surroundings.surroundings import attributes_of
 
 
 class PassThrough(Node):
-    """The node at which the gradient of an argument that is no leaf leaves the traced function.
+    """The node at which the gradient of an argument that is not a leaf leaves the traced function.
 
     To code of the user's it looks like the node that made the argument, which may be another one in every call.
     """

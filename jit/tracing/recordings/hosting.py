@@ -63,7 +63,7 @@ def _operands(node: Node, arrays: Sequence[Any], has_handle: bool) -> list[Tenso
 
 
 def _no_leaf(tensor: Tensor) -> Tensor:
-    """A tensor that requires grad, but is no leaf, so that a function may write to it."""
+    """A tensor that requires grad, but is not a leaf, so that a function may write to it."""
     inner = alias(tensor, Variable)
     inner.set_history(PassThrough("", (None,)))  # type: ignore[attr-defined]
     return inner

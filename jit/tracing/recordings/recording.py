@@ -288,7 +288,7 @@ PARTS = {"result": ResultSpec, "effects": EffectSpec, "conditions": Conditions}
 
 
 def seen_by(recording: Recording, failed: GuardFailed) -> tuple[Any, ...]:
-    """The outcomes of guards in a call up to a failed one; that an operator has not raised is no outcome."""
+    """The outcomes of guards in a call up to a failed one; an operator that did not raise gives none."""
     before = recording.outcomes[: failed.index]
     return before if watches_error(recording, failed.index) else (*before, exactly(failed.actual))
 

@@ -100,7 +100,7 @@ class TypeAt(Fact):
         return type(self.place())
 
 
-# -- states that stand in nobody's attributes --------------------------------------------------------------------
+# -- states that are no object's attributes ----------------------------------------------------------------------
 
 
 class GenerationOf(FactOf):

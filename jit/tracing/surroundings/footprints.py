@@ -247,7 +247,7 @@ class Footprint:
         return made
 
     def take(self, step: Step) -> Set[str] | None:
-        """Grow by a step; the names of attributes that count from now on, or None if it is no news."""
+        """Grow by a step; the names of attributes that count from now on, or None if it was known."""
         if isinstance(step, tuple):
             names = self._add(*step)
         elif isinstance(step, str):
@@ -264,7 +264,7 @@ class Footprint:
         return names
 
     def _add(self, code: types.CodeType, space: dict[str, Any]) -> Set[str] | None:
-        """Grow by code that has started to run, with its globals; the new names, or None if it is no news."""
+        """Grow by code that has started to run, with its globals; the new names, or None if it was known."""
         if id(code) in self.started and (id(code) in self.codes or id(code) in self._harmless):
             return None
         new: Set[str] = frozenset()
