@@ -80,7 +80,7 @@ def shortcut(call: TracedCall, recording: Recording) -> Shortcut | None:
 
 
 def _following_bases(call: Shortcut, items: Sequence[Any]) -> Shortcut:
-    """`call`, for plain tensors that are views: as long as what they show requires no grad."""
+    """`call`, unless a plain tensor among its items is a view of one that requires grad by now."""
     views = [i for i, item in enumerate(items) if type(item) is Tensor and item._viewed is not None]
     if not views:
         return call
@@ -98,7 +98,7 @@ def _following_bases(call: Shortcut, items: Sequence[Any]) -> Shortcut:
 
 
 def _needs_python(call: TracedCall, recording: Recording) -> bool:
-    """Whether something happens in this call that only Python does, or that the tables cannot say."""
+    """Whether the call does something that takes Python, or that the tables cannot express."""
     items = [item for argument in call.args for item in _items(argument)]
     leaves = [item for item in items if isinstance(item, Tensor)]
     owners = recording.inputs(call.leaves, call.world.tensors, call.numbers)
@@ -146,7 +146,7 @@ def _order(native: Any, recording: Recording) -> list[int] | None:
 def _inputs(
     items: Sequence[Any], owners: Sequence[Any], recording: Recording, native: Any, keeps: bool
 ) -> list[entry.EntryInput] | None:
-    """The arguments' tensors, then the captures. If a call keeps its history, that of an argument may be longer."""
+    """The arguments' tensors, then the captures; None if one cannot be checked. `keeps` admits those with a history."""
     program = recording.plan(recording.chains[0]).interpreter.programs[0]
     bases = {register: number for number, register in enumerate(native.reads, 1)}
     numbers = [bases.get(register, -1) for register in program.inputs]
@@ -213,7 +213,7 @@ def _add_surroundings(tables: entry.Tables, view: View, captured: set[int]) -> N
 
 
 def _items(argument: Any) -> list[Any]:
-    """The argument, or what is in it: in the order in which the key has its tensors."""
+    """The argument, or the items in it, in the order in which the key has its tensors."""
     if type(argument) in (list, tuple):
         return [item for inner in argument for item in _items(inner)]
     if type(argument) is dict and all(type(key) is str for key in argument):
@@ -236,7 +236,7 @@ def _unpacking(call: Shortcut, args: Sequence[Any]) -> Shortcut:
 
 
 def _write_items(name: str, argument: Any, checks: list[str], items: list[str]) -> None:
-    """Python text for the items of an argument, and for what must be true of it; no text of the user's but keys."""
+    """Write Python text for the items of an argument and for its checks; no text of the user's goes in but keys."""
     kind = type(argument)
     if kind in (list, tuple):
         checks.append(f"type({name}) is {kind.__name__} and len({name}) == {len(argument)}")
@@ -262,7 +262,7 @@ def _slots() -> dict[str, int]:
 
 @cache
 def _wrapping(single: bool, inference: bool) -> entry.Wrapping | None:
-    """The way of arrays into tensors: with what `tensor_of` sets there; None if that is more than constants."""
+    """The wrapping of arrays in tensors, with slots as `tensor_of` sets them; None if these are not all constants."""
     tensor = tensor_of(np.zeros(()))
     tensor._storage.inference = inference
     held = {name: getattr(tensor, name) for name in _slots() if name not in ("_array", "_storage")}
@@ -294,5 +294,5 @@ def _structured(call: Shortcut, structure: Structure) -> Shortcut:
 
 
 def hits(short: Shortcut) -> int:
-    """The number of calls that have gone this way."""
+    """The number of calls that have taken a shortcut."""
     return entry.hits_of(getattr(short, "__wrapped__", short))

@@ -1,4 +1,4 @@
-"""Reads of code: the globals that it names and attributes of modules among them, closure cells, defaults."""
+"""Places that code reads: the globals that it names, attributes of modules among them, closure cells, defaults."""
 
 from __future__ import annotations
 

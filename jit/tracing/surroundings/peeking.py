@@ -17,7 +17,7 @@ SEQUENCES: Any = (list, tuple, collections.deque)
 EXACT: Any = frozenset(
     {list, tuple, dict, set, frozenset, collections.deque, collections.OrderedDict, collections.defaultdict, HookTable}
 )
-"""Containers that have no code of anybody else's."""
+"""Classes of containers that run no code of the user's."""
 
 
 def asked(value: Any, name: str, default: Any = None) -> Any:
@@ -43,7 +43,7 @@ def attributes_of(tensor: Any) -> dict[str, Any]:
 
 
 def names_in(value: Any) -> tuple[str, ...]:
-    """The names of the attributes that an object has here and now; hooks on gradients are none."""
+    """The names of the attributes that an object has now, without hooks on gradients."""
     names = vars(value)
     return tuple(name for name in names if name not in OURS) if names else ()
 
@@ -59,7 +59,7 @@ def length_of(items: Any) -> int:
 
 
 def sequence_of(items: Any) -> Any:
-    """The built-in class of which an object is a list, whatever it makes of that."""
+    """The built-in class of sequences that an object is of, or derived from."""
     return type(items) if type(items) in SEQUENCES else next(kind for kind in SEQUENCES if isinstance(items, kind))
 
 
@@ -71,7 +71,7 @@ def keys_of(container: Any) -> list[Any]:
 
 @functools.lru_cache(4096)
 def _iterating(kind: Any) -> Callable[[Any], Any]:
-    """The functions that give the keys of such containers."""
+    """The function that iterates over the keys of containers of a class, without code of the user's if possible."""
     kinds = (collections.OrderedDict, dict, set, frozenset)
     return next((base.__iter__ for base in kinds if issubclass(kind, base)), iter)
 

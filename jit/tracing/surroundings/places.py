@@ -4,15 +4,15 @@ Note [Places]
     A place is a question (jit.tracing.surroundings.questions): it is called to ask what stands there now. Besides, it
     says of itself
 
-        is_weak     whether nobody here may keep alive what stands there
-        writer      what sets it, where Python can: traced numbers stand there while a function is recorded
+        is_weak     whether the object that stands there must not be kept alive by the place
+        writer      the function that sets it, if there is one: traced numbers stand there while a function is recorded
 
-    What is behind the object that stands there, and what a fingerprint says of it, is a matter of the object, whatever
-    the place: see jit.tracing.surroundings.kinds. What is asked of objects and compared by its value, such as the order
-    of a dict's keys, is a Fact (jit.tracing.surroundings.facts).
+    The places behind the object that stands there, and its line in a fingerprint, depend on the object, not on the
+    place: see jit.tracing.surroundings.kinds. A state of an object that is compared by value, such as the order of a
+    dict's keys, is a Fact (jit.tracing.surroundings.facts).
 
-    A hit on the long way asks some hundred places, so each costs no more than its look-up: no attributes but slots, no
-    layer in between; and entries of dicts, most of all places, are read without a line of Python.
+    A hit on the long way asks some hundred places, so each costs no more than its look-up: it has slots only and calls
+    nothing in between; and entries of dicts, which most places are, are read without a line of Python.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Place(Question):
 
     __slots__ = ()
     is_weak: ClassVar[bool] = False
-    """Whether nobody here may keep alive what stands there."""
+    """Whether the object that stands there must not be kept alive by the place."""
 
     def writer(self) -> Write | None:
         """A function that sets the place; None where Python cannot."""
@@ -204,7 +204,7 @@ class ItemOf(Place):
 
 
 class ElementOf(Place):
-    """An object in an array of numpy's."""
+    """An object in an array of numpy."""
 
     __slots__ = ("array", "index")
     called = "an element of an array"
@@ -249,7 +249,7 @@ class TargetOf(Place):
 
 
 class AttributeOf(Place):
-    """An attribute that takes Python to look up."""
+    """An attribute that has to be looked up by `getattr`."""
 
     __slots__ = ("name", "value")
     called = "an attribute"
@@ -262,7 +262,7 @@ class AttributeOf(Place):
 
 
 class DescriptionOf(Place):
-    """The description that a function, a class or another object of Python's gives of itself."""
+    """An attribute that describes a function, a class or another object of Python, such as its name."""
 
     __slots__ = ("name", "value")
     called = "a description"
@@ -356,7 +356,7 @@ class SubclassesOf(Place):
 
 
 class Itself(Place):
-    """An object that is there for good: an argument, the function, a part of what cannot change."""
+    """An object that no other can replace: an argument, the function, a part of an object that cannot change."""
 
     __slots__ = ("value",)
     called = "the object itself"
@@ -372,7 +372,7 @@ class Itself(Place):
 
 
 class Referent(Place):
-    """The object that a weak reference leads to, which nobody here is to keep alive."""
+    """The object that a weak reference leads to, which must not be kept alive."""
 
     __slots__ = ("reference",)
     called = "the referent of a weak reference"
@@ -386,7 +386,7 @@ class Referent(Place):
 
 
 class SharedHooks(Place):
-    """The hooks of all network modules."""
+    """The hooks that are shared by all network modules."""
 
     __slots__ = ()
     called = "the hooks of all modules"
@@ -396,7 +396,7 @@ class SharedHooks(Place):
 
 
 def reference_to(value: Any) -> Callable[[], Any]:
-    """A way to an object that does not keep it alive, if its class allows that."""
+    """A function that returns an object: a weak reference, if its class allows that."""
     try:
         return weakref.ref(value)
     except TypeError:

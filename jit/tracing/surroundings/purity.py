@@ -1,8 +1,8 @@
 """Functions that are written in C: which of them read nothing but what they are given.
 
-What Python code reads is watched where it stands, but nobody can see what a function in C reads. Those of the modules
-here, and methods of objects whose contents are known, read nothing else; a call of any other makes a recording that
-is not kept (Note [Seeing calls]).
+Python code reads places that can be watched, but it cannot be seen what a function in C reads. Functions of the modules
+listed here, and methods of objects whose contents are known, read nothing but their arguments; a recording with a call
+of any other is not kept (Note [Seeing calls]).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MODULES = frozenset({
     "binascii", "builtins", "cmath", "collections", "copyreg", "errno", "functools", "itertools", "math",
     "ml_dtypes", "numpy", "operator", "re", "struct", "types", "unicodedata", "weakref", "zlib",
 })  # fmt: skip
-"""Modules whose functions in C read nothing but their arguments, those in `_ODD` apart."""
+"""Modules whose functions in C read nothing but their arguments, except those in `_ODD`."""
 _ODD: dict[str, frozenset[str]] = {
     "builtins": frozenset({"__import__", "input", "open", "breakpoint"}),
     "_io": frozenset({"open", "open_code"}),
@@ -59,22 +59,22 @@ def _is_a(owner: Any, kinds: Any) -> bool:
 
 
 def draws_for_all(function: Any, owner: Any) -> bool:
-    """Whether a method belongs to a random generator that all share, so that another one's draws are seen in it."""
+    """Whether a function belongs to the global random generator of Python or numpy, which others draw from, too."""
     return owner is _shared_by_numpy() or (owner is getattr(random, "_inst", None) and _name(function) != "__init__")
 
 
 def words_for(function: Any, owner: Any) -> str:
-    """The deed that a call of a function in C is by its name, in words that fit behind "the call"."""
+    """The deed of calling a function in C, in words that fit behind "the call"."""
     module = _module_of(function, owner) if owner is None or _is_a(owner, types.ModuleType) else ""
     if module in ("posix", "nt"):
         return f"asks the operating system (os.{_name(function)})"
     name = f"{module}.{_name(function)}" if module else f"{_class_name(owner)}.{_name(function)}"
-    return f"calls {name}, and nobody can see what that reads"
+    return f"calls {name}, and it cannot be seen what that reads"
 
 
 @functools.lru_cache(4096)
 def is_opaque_class(kind: type) -> bool:
-    """Whether nobody can say what class methods of `kind` read."""
+    """Whether it cannot be known what class methods of `kind` read."""
     return kind.__module__ != "builtins" and known.is_opaque_class(kind)
 
 

@@ -6,8 +6,8 @@ Note [Snapshots]
     jit.tracing.surroundings.views meets - objects, modules, optimizers, containers, arrays, classes, functions
     with their cells and globals, random generators - is noted one level deep at the beginning, and put back where it
     differs. Storages count their versions from a number that never comes again, so that nothing saved meanwhile is
-    taken for what they hold afterwards. What nobody can look into stays as it is: generators and other iterators,
-    caches, files.
+    taken for what they hold afterwards. Objects that cannot be looked into stay as the call leaves them: generators
+    and other iterators, caches, files.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from .views import View
 Undo = Callable[[], object]
 
 _AT_ONCE = 1 << 20
-"""Tensors of so many bytes or less are copied before anything runs."""
+"""The most bytes of tensors that are copied before anything runs."""
 _SLOTS = tuple(s for s in Tensor.__slots__ if s not in ("__dict__", "__weakref__", "_accumulator", "_bindings"))
 _MISSING = object()
 _GLOBALS = {dis.opmap["STORE_GLOBAL"], dis.opmap["DELETE_GLOBAL"]}
@@ -54,12 +54,12 @@ _LOADED = {dis.opmap["LOAD_GLOBAL"]}
 
 @contextlib.contextmanager
 def preserved(function: Any, owner: Any = None, *arguments: Any) -> Iterator[None]:
-    """Whatever a call of `function` changes within this block is as it was before at its end, errors included.
+    """Put back, at the end of this block, whatever a call of `function` within it has changed, also if it raises.
 
     Args:
-        function: What will be called.
+        function: The function that will be called.
         owner: The network module that it belongs to.
-        arguments: What it will be called with, in any nest.
+        arguments: The arguments that it will be called with, nested in any way.
     """
     snapshot = _Snapshot(function, owner, arguments)
     token = NOTES.set(snapshot.memory)
@@ -69,7 +69,7 @@ def preserved(function: Any, owner: Any = None, *arguments: Any) -> Iterator[Non
         finally:
             NOTES.reset(token)
             snapshot.restore()
-    finally:  # once more: an interrupt may have come in the place of the first time
+    finally:  # once more: an interrupt may have cut the first time short
         snapshot.restore()
 
 
@@ -92,20 +92,20 @@ class _Snapshot:
             self._undo += _undoing_place(place)
 
     def restore(self) -> None:
-        """Everything as it was; more than once does no harm."""
+        """Put everything back; more than once does no harm."""
         for undo in self._undo:
             undo()
         self.memory.restore()
 
 
 class _SnapshotMemory(Effects):
-    """Notes of what is written to, and of the versions before that."""
+    """Notes of the tensors that are written to, and of the versions of their storages before that."""
 
     def __init__(self, known: Sequence[Tensor], arguments: Sequence[Tensor]) -> None:
         super().__init__()
         self._owners = {id(owner): owner for owner in (_owner_of(tensor._array) for tensor in known)}
         self._kept: dict[Storage, None] = {}
-        """Storages whose memory outlives them: another tensor for it was there before."""
+        """Storages that are kept alive, since their memory belongs to a tensor that was there before."""
         self._versions: weakref.WeakKeyDictionary[Storage, tuple[int, Any]] = weakref.WeakKeyDictionary()
         small = [tensor for tensor in known if tensor._array.nbytes <= _AT_ONCE]
         for tensor in {id(t): t for t in (*arguments, *small)}.values():
@@ -128,7 +128,7 @@ class _SnapshotMemory(Effects):
             storage.version = fresh_version()
 
     def restore(self) -> None:
-        """Elements, versions and generators as they were."""
+        """Put back elements, versions and generators."""
         for region in reversed(list(self.regions.values())):
             region.array[...] = region.before
         for storage, (version, writer) in list(self._versions.items()):
@@ -164,7 +164,7 @@ def _with_relatives(tensors: Sequence[Tensor]) -> list[Tensor]:
     return list(found.values())
 
 
-# -- what stands somewhere by itself -----------------------------------------------------------------------------
+# -- states and places -------------------------------------------------------------------------------------------
 
 
 def _random(generator: Generator) -> Undo:
@@ -172,7 +172,7 @@ def _random(generator: Generator) -> Undo:
 
 
 def _shared_random() -> list[Undo]:
-    """The generators of Python and of numpy that everybody draws from."""
+    """The way back of the global random generators of Python and numpy."""
     python, numpy = random.getstate(), np.random.get_state()
     return [functools.partial(random.setstate, python), functools.partial(np.random.set_state, numpy)]
 
@@ -183,7 +183,7 @@ def _mode() -> Undo:
 
 
 def _undoing_place(place: Place) -> Iterator[Undo]:
-    """The way back of a global, a cell, or an entry of a user's module: its value, and of a counter where it stands."""
+    """The way back of a place: of an entry of a dict, and of a counter in any place that can be set."""
     if isinstance(place, EntryOf) and type(place.space) is dict:
         yield _names(place.space, [place.key])
     value = place()
@@ -193,7 +193,7 @@ def _undoing_place(place: Place) -> Iterator[Undo]:
 
 
 def _counter(place: Place, write: Write, value: Any) -> Undo:
-    """An `itertools.count`, which cannot be set back: another one takes its place."""
+    """The way back of an `itertools.count`, which cannot be set back: another one takes its place."""
     start = repr(value)
     arguments = [int(n) if n.lstrip("-").isdigit() else float(n) for n in start[6:-1].split(", ")]
 
@@ -263,7 +263,7 @@ def _undoing_contents(thing: Any) -> Iterator[Undo]:
 
 
 def _undoing_attributes(thing: Any) -> Iterator[Undo]:
-    """The attributes of an object of the user's, of network modules and optimizers, with their tables."""
+    """The way back of the attributes of an object of the user's, a network module or an optimizer, with its tables."""
     if isinstance(thing, OnceFlag):
         yield _dict(vars(thing))
     if not has_state(thing):
@@ -284,7 +284,7 @@ def _become(thing: Any, kind: type) -> None:
 
 
 def _undoing_function(function: Any) -> Iterator[Undo]:
-    """A function's attributes, defaults and cells, and the globals and modules' attributes that its code assigns to."""
+    """The way back of a function: attributes, defaults, cells, and the globals and modules' attributes that it sets."""
     if not isinstance(function, types.FunctionType):
         return
     yield _dict(vars(function))
@@ -329,7 +329,7 @@ def _dict(space: dict[Any, Any]) -> Undo:
 
 
 def _names(space: dict[str, Any], names: Any) -> Undo:
-    """Some entries of a dict that others use, too."""
+    """The way back of some entries of a dict whose other entries stay as they are."""
     before = {name: space.get(name, _MISSING) for name in names}
 
     def undo() -> None:

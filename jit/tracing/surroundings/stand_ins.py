@@ -1,4 +1,4 @@
-"""Lets what stood for a tensor or a number while recording be that itself, wherever the function has kept it."""
+"""Replaces stand-ins for tensors and numbers by these themselves, wherever the function has kept them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .known_types import has_state
 from .peeking import slots_of
 
 Swap = Callable[[Any], Any]
-"""A map of the contents of a container to what it shall hold: mostly the same."""
+"""A function from an item of a container to the item that it shall hold, which is mostly the same."""
 
 
 def replace_everywhere(pairs: Sequence[tuple[Any, Any]], but: Any) -> None:

@@ -104,7 +104,7 @@ class CachedFunctions(ObjectKind):
 
 
 def _kept_results(cached: Any) -> list[Any]:
-    """The results that an unbounded cache keeps; nobody can look into a bounded one."""
+    """The results that an unbounded cache keeps; a bounded one cannot be looked into."""
     tables = [table for table in gc.get_referents(cached) if type(table) is dict and table is not vars(cached)]
     held = (thing for table in tables for thing in table.values())
     return [thing for thing in held if isinstance(thing, (Tensor, tuple, list, dict))]

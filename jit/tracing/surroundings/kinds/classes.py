@@ -22,7 +22,7 @@ from .object_kind import Line, ObjectKind, Same
 
 
 class Classes(ObjectKind):
-    """Classes: what they inherit from, and of those of the user's their entries."""
+    """Classes: what they inherit from, and the entries of the user's own."""
 
     called = "a class"
     types = (type,)
@@ -83,7 +83,7 @@ def _entries(prefix: str, kind: type) -> Iterator[Child]:
 
 
 def class_spaces(kind: type) -> Iterator[Any]:
-    """The dicts of a class of the user's, and of those that it inherits from: there may be more entries one day."""
+    """The dicts of a class of the user's and of those that it inherits from, to which entries may be added."""
     if not issubclass(kind, Function):
         yield from (vars(base) for base in kind.__mro__ if not is_foreign_class(base))
 
@@ -118,7 +118,7 @@ class Typing(ObjectKind):
 
 
 class Modules(ObjectKind):
-    """Modules that something else holds than a global: their entries by the names that occur anywhere."""
+    """Modules that are held by something other than a global: their entries whose names occur in code that has run."""
 
     called = "a module"
     types = (types.ModuleType,)

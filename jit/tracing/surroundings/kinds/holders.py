@@ -1,4 +1,4 @@
-"""Objects that lead to others, or stand for what is nobody's attribute: references, views, locks, loggers, errors."""
+"""Objects that lead to others, or whose state is in no attribute: references, views, locks, loggers, errors."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Variables(ObjectKind):
 
 
 class Cells(ObjectKind):
-    """Closure cells that something else holds than a function."""
+    """Closure cells that are held by something other than a function."""
 
     called = "a cell"
     types = (types.CellType,)
@@ -173,7 +173,7 @@ class WatchedObjects(ObjectKind):
         yield from ((f"{prefix}{inner}".rstrip("."), Itself(thing), None) for inner, thing in value.watched())
 
 
-# -- what is nobody's attribute ----------------------------------------------------------------------------------
+# -- states that are in no attribute -----------------------------------------------------------------------------
 
 
 class Environments(ObjectKind):
@@ -187,7 +187,7 @@ class Environments(ObjectKind):
 
 
 class InterpreterSettings(ObjectKind):
-    """Settings of Python's and numpy's."""
+    """Settings of Python and numpy."""
 
     called = "a setting"
     types = (Setting,)

@@ -9,8 +9,8 @@ Note [Kinds of objects]
         names_looked_up   the attributes that it looks up in other objects when it is called
         attributes        whether what users attach to such objects is behind them, too
 
-    What is not overridden is what holds of any object: it stands for itself, and if its attributes are anybody's
-    business, their number and where they are kept belong to the fingerprint.
+    The defaults hold for any object: it stands for itself, and if code can reach its attributes, their number and the
+    dict in which they are kept belong to the fingerprint.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Same:
 
 
 class ObjectKind:
-    """Any object; and the base of the kinds of which more is known. See Note [Kinds of objects]."""
+    """The kind of any object, and the base of the kinds of which more is known; see Note [Kinds of objects]."""
 
     called: ClassVar[str] = "an object"
     """Words for an object of this kind."""
@@ -71,7 +71,7 @@ class ObjectKind:
         """The line of the fingerprint for an object.
 
         Args:
-            seen: Takes notes of what may change without another object standing in the place.
+            seen: The observations, in which changes inside the object are noted that leave the same object in place.
             name: What the place is called.
             value: The object.
         """
@@ -97,7 +97,7 @@ class ObjectKind:
         Args:
             prefix: What their names begin with.
             value: The object.
-            footprint: What has run.
+            footprint: The code that has run.
         """
         return iter(())
 

@@ -1,4 +1,4 @@
-"""Values: tensors, numbers and strings, arrays and buffers, generators of random numbers, what never changes."""
+"""Values: tensors, numbers and strings, arrays and buffers, generators of random numbers, objects that never change."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .object_kind import Line, ObjectKind, Same
 
 
 class Tensors(ObjectKind):
-    """Tensors: which one stands in a place is watched, and what Python can ask of it but for its elements."""
+    """Tensors: which one stands in a place is watched, and all that Python can ask of it except its elements."""
 
     called = "a tensor"
     types = (Tensor,)
@@ -69,7 +69,7 @@ class PlainValues(ObjectKind):
 
 
 class NumpyScalars(ObjectKind):
-    """Numbers of numpy's that are no numbers of Python's."""
+    """Scalars of numpy that are not numbers of Python as well."""
 
     called = "a number of numpy's"
     types = (np.generic,)
@@ -92,7 +92,7 @@ class Decimals(ObjectKind):
         return (name, Same(value), seen.note_fact(name, DecimalContext()))
 
 
-# -- what is watched by a copy of what it holds ------------------------------------------------------------------
+# -- objects that are watched by a copy of their contents --------------------------------------------------------
 
 
 class Buffers(ObjectKind):
@@ -110,7 +110,7 @@ class Buffers(ObjectKind):
 
 
 class Arrays(Buffers):
-    """Arrays of numpy's, and the objects in them."""
+    """Arrays of numpy, and the objects in them."""
 
     called = "an array of numpy's"
     types = (np.ndarray,)
@@ -131,7 +131,7 @@ class Arrays(Buffers):
 
 
 class RandomNumbers(Buffers):
-    """Generators of random numbers of Python's and numpy's, which are watched by their state."""
+    """Random generators of Python and numpy, which are watched by their state."""
 
     called = "a generator of random numbers of Python's or numpy's"
     types = (random.Random, np.random.Generator, np.random.RandomState)
