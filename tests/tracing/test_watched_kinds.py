@@ -111,7 +111,38 @@ def _named(value: float, kind: Any = Thing) -> Any:
     return kind(k=value)
 
 
+class _Reaching(dict[str, Any]):
+    """A dict whose entries are its attributes, too."""
+
+    def __init__(self, **entries: Any) -> None:
+        super().__init__(entries)
+        self.__dict__ = self
+
+
+class _Answers(dict[str, Any]):
+    """A dict that gives what nobody has put in."""
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        return 9.0
+
+
+def _attributes_in(space: Any) -> Any:
+    made = Thing()
+    made.__dict__ = space
+    return made
+
+
 RECIPES: dict[str, Recipe] = {
+    # -- dicts with methods of their own
+    "entry of a dict that is called get": Recipe(
+        lambda: _Reaching(k=2.0, get=1, items=2), lambda v: v["k"] + v["items"], lambda v: dict.update(v, k=3.0)
+    ),
+    "get that one dict has": Recipe(
+        lambda: _attached(_Reaching(k=2.0), get=lambda key: 9.0), lambda v: v["k"], lambda v: dict.update(v, k=3.0)
+    ),
+    "attributes in a dict with a get of its own": Recipe(
+        lambda: _attributes_in(_Answers(k=2.0)), lambda v: v.k, _set("k", 3.0)
+    ),
     # -- classes
     "bases": Recipe(lambda: _rebased({"k": 2.0}, {"k": 3.0}), lambda v: v.kind.k, _rebase),
     "bases of the class of an object": Recipe(

@@ -112,6 +112,11 @@ class EntryOf(functools.partial[Any], Place):
         return functools.partial(self.space.__setitem__, self.key)
 
 
+def entry_of(space: dict[Any, Any], key: Any) -> EntryOf:
+    """The place of an entry in a dict that may have attributes or a class of its own, with another `get` there."""
+    return EntryOf(space.get if type(space) is dict else dict.get.__get__(space), key)
+
+
 class HiddenEntryOf(Place):
     """An entry of a dict whose class has a `get` of its own."""
 
@@ -135,11 +140,11 @@ class TableEntryOf(Place):
         self.space, self.table, self.key = space, table, key
 
     def __call__(self) -> Any:
-        found = self.space.get(self.table)
-        return found.get(self.key) if isinstance(found, dict) else None
+        found = dict.get(self.space, self.table)
+        return dict.get(found, self.key) if isinstance(found, dict) else None
 
     def rows(self, answer: Any, known: Set[int]) -> Sequence[CheckRow] | None:
-        table: Any = self.space.get(self.table)
+        table: Any = dict.get(self.space, self.table)
         return _rows_of([(self.space, self.table, table), (table, self.key, answer)])
 
 
@@ -153,7 +158,7 @@ class WrappedBy(Place):
         self.value = value
 
     def __call__(self) -> Any:
-        return (space_of(self.value) or {}).get("__wrapped__")
+        return dict.get(space_of(self.value) or {}, "__wrapped__")
 
     def rows(self, answer: Any, known: Set[int]) -> Sequence[CheckRow] | None:
         is_function = type(self.value) is types.FunctionType
@@ -441,6 +446,5 @@ def reference_to(value: Any) -> Callable[[], Any]:
 __all__ = [
     "AttributeOf", "CellOf", "CheckRow", "Child", "ClassEntryOf", "ClassOf", "DefaultOf", "DescriptionOf", "ElementOf",
     "EntryOf", "HiddenEntryOf", "ItemOf", "Itself", "Place", "Question", "Referent", "SharedHooks", "SlotOf",
-    "SubclassesOf", "TableEntryOf", "TargetOf", "ValueOf", "WrappedBy", "Write",
-    "reference_to",
+    "SubclassesOf", "TableEntryOf", "TargetOf", "ValueOf", "WrappedBy", "Write", "entry_of", "reference_to",
 ]  # fmt: skip

@@ -20,7 +20,7 @@ from ..footprints import Footprint
 from ..known_types import PLAIN
 from ..observations import Observations
 from ..origins import is_ours
-from ..places import AttributeOf, Child, EntryOf, Itself
+from ..places import AttributeOf, Child, Itself, entry_of
 from .object_kind import Line, ObjectKind, Same, wrapped_by
 
 
@@ -38,7 +38,7 @@ class PlainFunctions(ObjectKind):
     def below(self, prefix: str, value: Any, footprint: Footprint) -> Iterator[Child]:
         for key in vars(value):
             if key != "__wrapped__":
-                yield f"{prefix}{key}", EntryOf(vars(value).get, key), key
+                yield f"{prefix}{key}", entry_of(vars(value), key), key
         yield from wrapped_by(prefix, value)
         if not is_ours(value.__code__.co_filename):
             yield from said_of_function(prefix, value)
@@ -84,7 +84,7 @@ class Partials(ObjectKind):
         for part in ("func", "args", "keywords"):
             yield f"{prefix}{part}", AttributeOf(value, part), None
         for key in vars(value):
-            yield f"{prefix}{key}", EntryOf(vars(value).get, key), key
+            yield f"{prefix}{key}", entry_of(vars(value), key), key
 
 
 class CachedFunctions(ObjectKind):

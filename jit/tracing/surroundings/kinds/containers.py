@@ -16,7 +16,7 @@ from ..footprints import Footprint
 from ..known_types import PLAIN
 from ..observations import Observations
 from ..peeking import EXACT, keys_of, length_of, space_of
-from ..places import AttributeOf, Child, EntryOf, HiddenEntryOf, ItemOf, Itself
+from ..places import AttributeOf, Child, EntryOf, HiddenEntryOf, ItemOf, Itself, entry_of
 from .object_kind import Line, ObjectKind, Same
 
 
@@ -76,7 +76,7 @@ def _is_plain_tuple(key: Any) -> bool:
 
 
 def _entry_of(space: Any, key: Any) -> EntryOf | HiddenEntryOf:
-    return EntryOf(space.get, key) if type(space).get is dict.get else HiddenEntryOf(space, key)
+    return entry_of(space, key) if type(space).get is dict.get else HiddenEntryOf(space, key)
 
 
 class Sets(ObjectKind):

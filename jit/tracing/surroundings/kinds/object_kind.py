@@ -27,8 +27,8 @@ from ..footprints import Footprint
 from ..known_types import has_state
 from ..observations import Observations
 from ..origins import is_foreign_class
-from ..peeking import asked, space_of
-from ..places import Child, ClassOf, EntryOf, SharedHooks, SlotOf, TableEntryOf, WrappedBy, reference_to
+from ..peeking import asked, keys_of, space_of
+from ..places import Child, ClassOf, SharedHooks, SlotOf, TableEntryOf, WrappedBy, entry_of, reference_to
 
 TABLES = ("_parameters", "_buffers", "_modules")
 """The tables in which network modules keep what is in their state dict."""
@@ -80,7 +80,7 @@ class ObjectKind:
         space = space_of(value) if has_state(value) else None
         if space is None:
             return (name, Same(value), answer)
-        tables = [space[t] for t in TABLES if isinstance(space.get(t), dict)]
+        tables = [table for t in TABLES if isinstance(table := dict.get(space, t), dict)]
         for table in tables:
             seen.note_order(name, table)
         seen.note_size(name, space)
@@ -134,18 +134,18 @@ def attributes_below(prefix: str, value: Any) -> Iterator[Child]:
 
 
 def _in_dict(prefix: str, value: Any, space: dict[str, Any]) -> Iterator[Child]:
-    tables = [t for t in TABLES if isinstance(space.get(t), dict)]
+    tables = [t for t in TABLES if isinstance(dict.get(space, t), dict)]
     for table in tables:
-        for key in list(space[table]):
+        for key in keys_of(dict.get(space, table)):
             yield f"{prefix}{key}", TableEntryOf(space, table, key), None
     if "_modules" in tables:
         yield f"{prefix}hooks of all modules", SharedHooks(), None
     always = _keys_of_modules() if "_modules" in tables else ()
     all_count = type(value).__module__.startswith("jit.") or isinstance(value, types.SimpleNamespace)
-    for key in list(space):
+    for key in keys_of(space):
         if key not in tables and key != "__wrapped__":
             counts = (all_count or key in always) and not (isinstance(key, str) and key.startswith("__"))
-            yield f"{prefix}{key}", EntryOf(space.get, key), None if counts else key
+            yield f"{prefix}{key}", entry_of(space, key), None if counts else key
 
 
 _MACHINERY = frozenset({"_cache", "parent", "manager", "lock", "stream", "filters", "handlers", "root"})
@@ -156,7 +156,7 @@ def _of_log(prefix: str, value: Any) -> Iterator[Child]:
     if type(value).__module__ == "logging" and not isinstance(value, type):
         for key in list(space_of(value) or ()):
             if key not in _MACHINERY:
-                yield f"{prefix}{key}", EntryOf(vars(value).get, key), key
+                yield f"{prefix}{key}", entry_of(vars(value), key), key
 
 
 @functools.cache

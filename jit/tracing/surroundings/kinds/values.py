@@ -19,7 +19,7 @@ from ..footprints import Footprint
 from ..known_types import PLAIN, SETTLED, is_bare
 from ..observations import Observations
 from ..peeking import attributes_of, space_of
-from ..places import Child, ElementOf, EntryOf
+from ..places import Child, ElementOf, entry_of
 from .object_kind import Line, ObjectKind, Same
 
 
@@ -38,7 +38,7 @@ class Tensors(ObjectKind):
 
     def below(self, prefix: str, value: Any, footprint: Footprint) -> Iterator[Child]:
         for key in attributes_of(value):
-            yield f"{prefix}{key}", EntryOf(vars(value).get, key), None
+            yield f"{prefix}{key}", entry_of(vars(value), key), None
 
 
 class Generators(ObjectKind):
