@@ -133,6 +133,13 @@ def _attributes_in(space: Any) -> Any:
 
 
 RECIPES: dict[str, Recipe] = {
+    # -- keys of dicts
+    "class of a key": Recipe(
+        lambda: {1: 2.0}, lambda v: v.get(1, 3.0), lambda v: (v.clear(), v.update({"1": 2.0}))
+    ),
+    "None and its name as keys": Recipe(
+        lambda: {None: 2.0, "a": 1}, lambda v: v.get(None, 3.0), lambda v: (v.clear(), v.update({"None": 2.0, "a": 1}))
+    ),
     # -- dicts with methods of their own
     "entry of a dict that is called get": Recipe(
         lambda: _Reaching(k=2.0, get=1, items=2), lambda v: v["k"] + v["items"], lambda v: dict.update(v, k=3.0)

@@ -54,7 +54,7 @@ class Dicts(ObjectKind):
             seen.note_size(name, value)
         else:
             seen.note_order(name, value)
-        return (name, kind.__name__, length_of(value), *_carried(seen, name, value))
+        return (name, kind.__name__, length_of(value), *_kinds_of_keys(value), *_carried(seen, name, value))
 
     def below(self, prefix: str, value: Any, footprint: Footprint) -> Iterator[Child]:
         if value is sys.modules:
@@ -65,6 +65,12 @@ class Dicts(ObjectKind):
                 yield f"{prefix}key {number}", Itself(key), None
         if isinstance(value, collections.defaultdict):
             yield f"{prefix}default_factory", AttributeOf(value, "default_factory"), None
+
+
+def _kinds_of_keys(container: Any) -> tuple[Same, ...]:
+    """The classes of a dict's keys, which their labels do not tell; none if all keys are strings."""
+    kinds = [type(key) for key in keys_of(container)]
+    return () if all(kind is str for kind in kinds) else tuple(map(Same, kinds))
 
 
 def _label(key: Any, number: int) -> str:
