@@ -280,12 +280,22 @@ def _without_undefined(leaves: Iterator[Any], structure: Structure, kept: list[A
     return structure._replace(children=children)
 
 
-def statics(structure: Structure) -> Iterator[Any]:
-    """The non-tensors of a nest."""
+def statics(structure: Structure, keys: bool = True) -> Iterator[Any]:
+    """The non-tensors of a nest, and with `keys` the objects that are keys of its dicts."""
     if structure.kind == "static":
         yield structure.keys[0].value
+    elif keys:
+        yield from (key.value for key in structure.keys if type(key) is Static and not _is_whole(key.value))
     for child in structure.children:
-        yield from statics(child)
+        yield from statics(child, keys)
+
+
+def _is_whole(key: Any) -> bool:
+    """Whether a key is nothing but a number or a string, or a tuple of them."""
+    return type(key) in _WHOLE or (type(key) is tuple and all(map(_is_whole, key)))
+
+
+_WHOLE = (bool, int, float, complex, str, bytes, type(None))
 
 
 def paths(structure: Structure, prefix: str = "") -> list[str]:

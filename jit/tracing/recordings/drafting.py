@@ -124,7 +124,7 @@ class Draft:
         for number, name, value in tags:
             leaves, structure = flatten(value)
             at = number if number < results else number + gradients
-            if any(_is_odd(static) for static in statics(structure)):
+            if any(_is_odd(static) for static in statics(structure, keys=False)):
                 self.trace.note_impure(f"sets the attribute {name!r} of a result to what a recording cannot make anew")
                 self.odd.append((at, name, value))
             else:
@@ -284,7 +284,7 @@ def _is_odd(value: Any) -> bool:
 
 def _check_structure(structure: Structure, where: Callable[[], str]) -> None:
     """TraceError if the result holds an object that would be the same one in every call."""
-    for value in statics(structure):
+    for value in statics(structure, keys=False):
         if _is_odd(value):
             raise TraceError(
                 f"{where()}: the traced function returns an object of type {type(value).__name__}, which a recording "
