@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jit.ir.errors import Error, UsageError
-from jit.ir.scalars import bits
+from jit.ir.scalars import exactly, plain_value
 
 from .proxies import TracedScalar
 from .tensors import Size, Tensor
@@ -56,14 +56,11 @@ class Static:
 
 def _static_key(value: Any) -> Any:
     kind = type(value)
-    if isinstance(value, (int, float, str, bytes)) and not isinstance(value, enum.Enum) and hasattr(value, "__dict__"):
-        return (kind, repr(value), tuple((name, _static_key(item)) for name, item in vars(value).items()))
     if isinstance(value, Tensor) and value._array is None:
         return (kind, "undefined")
-    if isinstance(value, float):
-        return (kind, bits(value))
-    if isinstance(value, complex):
-        return (kind, bits(value.real), bits(value.imag))
+    if issubclass(kind, (int, float, complex, str, bytes)) and not issubclass(kind, enum.Enum):
+        attributes = vars(value).items() if hasattr(value, "__dict__") else ()
+        return (kind, exactly(plain_value(value))[1], *((name, _static_key(item)) for name, item in attributes))
     if isinstance(value, (set, frozenset)) and not any(isinstance(item, Tensor) for item in value):
         return (kind, tuple(map(_static_key, value)))  # loops over it take its order
     if isinstance(value, (np.ndarray, np.generic)):

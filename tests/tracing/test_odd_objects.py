@@ -1,6 +1,7 @@
 """Objects whose own methods lie or fail: equal ones that differ, keys of dicts, proxies that claim another class."""
 
 import dataclasses
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -63,3 +64,85 @@ def test_results_may_have_keys_of_ones_own() -> None:
     f = jit.trace(lambda x: {node: x * 2})
     assert f(jit.ones(1))[node].item() == f(jit.ones(1))[node].item() == 2.0
     assert f.hits == 1
+
+
+# -- numbers and texts of a class of their own -------------------------------------------------------------------
+
+
+class Caseless(str):
+    """A text that is equal to others in capitals."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, str) and self.lower() == other.lower()
+
+    def __hash__(self) -> int:
+        return hash(self.lower())
+
+    def __repr__(self) -> str:
+        return "caseless"
+
+    __str__ = __repr__
+
+
+class Close(float):
+    """A number that is equal to those nearby."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, float) and abs(float(self) - float(other)) < 1
+
+    def __hash__(self) -> int:
+        return 0
+
+    def __repr__(self) -> str:
+        return "close"
+
+
+class Whole(int):
+    """A number that is equal to everything."""
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    def __hash__(self) -> int:
+        return 0
+
+
+class Silent(int):
+    """A number that can be used, and not compared."""
+
+    def __eq__(self, other: object) -> bool:
+        raise RuntimeError("not comparable")
+
+    __hash__ = __repr__ = __eq__  # type: ignore[assignment]
+
+
+USES: dict[Any, tuple[Callable[[Any], float], list[Any]]] = {
+    Caseless: (lambda v: 2.0 if v.isupper() else 3.0, ["Add", "ADD", "Add"]),
+    Close: (lambda v: float.__float__(v), [1.0, 1.2, 1.4]),
+    Whole: (lambda v: int.__int__(v), [1, 2, 1]),
+    Silent: (lambda v: int.__int__(v), [1, 2, 1]),
+}
+HOLDING: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "itself": (lambda v: v, lambda held: held),
+    "list": (lambda v: [v], lambda held: held[0]),
+    "value of a dict": (lambda v: {"a": v}, lambda held: held["a"]),
+    "key of a dict": (lambda v: {v: 1.0}, lambda held: next(iter(held))),
+    "set": (lambda v: {v}, lambda held: next(iter(held))),
+}
+
+
+UNHASHABLE = {(Silent, "key of a dict"), (Silent, "set")}
+PAIRS = [pair for pair in itertools.product(USES, HOLDING) if pair not in UNHASHABLE]
+
+
+@pytest.mark.parametrize(("kind", "holding"), PAIRS, ids=lambda each: getattr(each, "__name__", each))
+def test_numbers_and_texts_are_told_by_what_they_are(kind: Any, holding: str) -> None:
+    (read, values), (hold, take) = USES[kind], HOLDING[holding]
+    agree(lambda x, held: x * read(take(held)), *(hold(kind(value)) for value in values))
+    around = [None]
+    inside, outside = (wrap(lambda x: x * read(take(around[0]))) for wrap in (jit.trace, lambda f: f))
+    for value in values:
+        around[0] = hold(kind(value))
+        assert inside(jit.ones(1)).item() == inside(jit.ones(1)).item() == pytest.approx(outside(jit.ones(1)).item())

@@ -9,7 +9,7 @@ from typing import Any
 
 from jit.eager.hooks import HookTable
 from jit.eager.tensors import Tensor
-from jit.ir.scalars import exactly
+from jit.ir.scalars import exactly, plain_value
 
 from ..facts import LengthOf
 from ..footprints import Footprint
@@ -74,7 +74,7 @@ def _kinds_of_keys(container: Any) -> tuple[Same, ...]:
 
 
 def _label(key: Any, number: int) -> str:
-    return str(key) if isinstance(key, PLAIN) else str(number)
+    return str(plain_value(key) if issubclass(type(key), PLAIN) else number)
 
 
 def _is_plain_tuple(key: Any) -> bool:
@@ -107,7 +107,8 @@ class Sets(ObjectKind):
 
 
 def _element(value: Any) -> Any:
-    return (type(value).__name__, exactly(value)[1]) if isinstance(value, PLAIN) else Same(value)
+    kind = type(value)
+    return (kind.__name__, exactly(plain_value(value))[1]) if issubclass(kind, PLAIN) else Same(value)
 
 
 def _carried(seen: Observations, name: str, container: Any) -> tuple[Any, ...]:

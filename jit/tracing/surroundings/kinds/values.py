@@ -11,7 +11,7 @@ import numpy as np
 
 from jit.eager.generators import Generator
 from jit.eager.tensors import Tensor
-from jit.ir.scalars import exactly
+from jit.ir.scalars import exactly, plain_value
 
 from ..contents import copy_of, is_copied
 from ..facts import DecimalContext, NamesOf
@@ -60,7 +60,7 @@ class PlainValues(ObjectKind):
     attributes = "of subclasses"
 
     def look(self, seen: Observations, name: str, value: Any) -> Line:
-        shown = exactly(value)[1] if isinstance(value, (float, complex)) else value
+        shown = exactly(plain_value(value))[1]
         if is_bare(value):
             return (name, type(value), shown)
         space = space_of(value) or {}
