@@ -1,10 +1,12 @@
 """Objects whose own methods lie or fail: equal ones that differ, keys of dicts, proxies that claim another class."""
 
+import collections
 import dataclasses
 import itertools
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import jit
@@ -146,3 +148,88 @@ def test_numbers_and_texts_are_told_by_what_they_are(kind: Any, holding: str) ->
     for value in values:
         around[0] = hold(kind(value))
         assert inside(jit.ones(1)).item() == inside(jit.ones(1)).item() == pytest.approx(outside(jit.ones(1)).item())
+
+
+# -- objects that claim to be of another class -------------------------------------------------------------------
+
+
+def proxy(slotted: bool) -> Any:
+    """A class whose objects stand for others, and say that they are of the same class."""
+
+    class Proxy:
+        if slotted:
+            __slots__ = ("target",)
+
+        def __init__(self, target: Any) -> None:
+            object.__setattr__(self, "target", target)
+
+        __class__ = property(lambda self: type(object.__getattribute__(self, "target")))  # type: ignore[assignment]
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(object.__getattribute__(self, "target"), name)
+
+    return Proxy
+
+
+TARGETS: dict[str, list[Any]] = {
+    "float": [2.0, 3.0], "int": [2, 3], "text": ["ab", "abc"], "None": [None, 3], "list": [[2.0], [3.0]],
+    "tuple": [(2.0,), (3.0,)], "dict": [{"a": 2.0}, {"a": 3.0}], "set": [{2.0}, {3.0}], "slice": [slice(2), slice(3)],
+    "array": [np.array([2.0]), np.array([3.0])], "deque": [collections.deque([2.0]), collections.deque([3.0])],
+    "class": [int, float], "function": [proxy, agree],
+    "module": [np, jit], "buffer": [bytearray(b"a"), bytearray(b"b")],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("slotted", [False, True])
+def test_what_a_proxy_stands_for_is_watched(slotted: bool, target: str) -> None:
+    first, second = TARGETS[target]
+    thing = proxy(slotted)(first)
+    holder = [thing]
+
+    def number(held: Any) -> float:
+        return 1.0 if object.__getattribute__(held, "target") is first else 2.0
+
+    functions = [
+        jit.trace(lambda x: x * number(thing)), jit.trace(lambda x: x * number(holder[0])),
+        (lambda f: lambda x: f(x, thing))(jit.trace(lambda x, held: x * number(held))),
+        (lambda f: lambda x: f(x, [thing]))(jit.trace(lambda x, held: x * number(held[0]))),
+        (lambda f: lambda x: f(x, {"a": thing}))(jit.trace(lambda x, held: x * number(held["a"]))),
+    ]  # fmt: skip
+    for now, expected in ((first, 1.0), (first, 1.0), (second, 2.0), (first, 1.0)):
+        object.__setattr__(thing, "target", now)
+        assert [f(jit.ones(1)).item() for f in functions] == [expected] * len(functions)
+    jit.verify(lambda x: x * number(thing), (jit.ones(1),))
+
+
+@pytest.mark.parametrize("slotted", [False, True])
+def test_a_proxy_of_a_tensor_is_no_tensor(slotted: bool) -> None:
+    things = [proxy(slotted)(jit.full((1,), number)) for number in (2.0, 3.0)]
+    agree(lambda x, held: x * object.__getattribute__(held, "target"), *things)
+    agree(lambda x, held: x * object.__getattribute__(held[0], "target"), *([thing] for thing in things))
+
+
+def test_nobody_asks_a_lazy_object_what_it_is() -> None:
+    asked = []
+
+    class Lazy:
+        @property
+        def __class__(self) -> Any:
+            asked.append(1)
+            raise RuntimeError("not made yet")
+
+    thing, holder = Lazy(), [Lazy()]
+    box: list[Any] = []
+
+    def f(x: Any, held: Any) -> Any:
+        def late(x: Any) -> Any:
+            return x * (2.0 if thing is not None and holder[0] is not held else 3.0)
+
+        return late(x)
+
+    traced = jit.trace(f)
+    for held in (thing, holder[0], thing):
+        assert traced(jit.ones(1), held).item() == f(jit.ones(1), held).item()
+    assert jit.trace(lambda x: (box.append((x, Lazy())), x * 2)[1])(jit.ones(1)).item() == 2.0
+    jit.verify(lambda x: (thing, x * 2)[1], (jit.ones(1),))
+    assert not asked

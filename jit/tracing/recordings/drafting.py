@@ -30,6 +30,7 @@ from ..recorder.records import Constant
 from ..recorder.tracer import Trace
 from ..recorder.uncounted import nodes_behind
 from ..surroundings.calls import TracedCall, flatten_arguments, leaf_names, unflatten_arguments
+from ..surroundings.peeking import is_a
 from ..surroundings.sharing import same_tensor, sharing_of
 from ..surroundings.stand_ins import replace_everywhere
 from ..surroundings.surroundings import World, attributes_of
@@ -279,7 +280,7 @@ _REBUILT = (
 
 def _is_odd(value: Any) -> bool:
     """Whether an object in a result would be the same one in every call."""
-    return not isinstance(value, _REBUILT)
+    return not is_a(value, _REBUILT)
 
 
 def _check_structure(structure: Structure, where: Callable[[], str]) -> None:
@@ -415,7 +416,7 @@ def ledger(recording: Recording, world: World, structures: Sequence[Structure], 
     found = [(n, v, "an argument") for n, v in arguments] + [(n, v, "read by the function") for n, v in world.plain()]
     made = []
     for name, value, reason in found:
-        if isinstance(value, np.ndarray):
+        if is_a(value, np.ndarray):
             made.append(Constant(name, value.nbytes, None, f"a numpy array, {reason}; other contents record anew"))
         elif type(value) in (int, float, complex, str) and ((type(value), value) in lines or name.count(".") < 2):
             line, size = lines.get((type(value), value)), len(value) if isinstance(value, str) else 8

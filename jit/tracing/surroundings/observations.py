@@ -15,9 +15,11 @@ from jit.eager.tensors import Tensor
 from .contents import COPIED, same_contents
 from .facts import Fact, OrderOf
 from .known_types import PLAIN
-from .peeking import space_of
+from .peeking import is_a, space_of
 from .places import Place, reference_to
 from .properties import look_of
+
+_SHOWN = (*PLAIN, np.ndarray, np.generic)
 
 
 class Observations:
@@ -146,7 +148,7 @@ class Observations:
 
     def plain(self) -> Iterator[tuple[str, Any]]:
         """The numbers, strings and arrays that were met, by name."""
-        return ((name, value) for name, _, value in self.slots if isinstance(value, (*PLAIN, np.ndarray, np.generic)))
+        return ((name, value) for name, _, value in self.slots if is_a(value, _SHOWN))
 
     def places(self) -> Iterator[tuple[str, Place]]:
         """Every place that was looked at, promoted numbers included."""

@@ -29,7 +29,7 @@ from typing import Any, ClassVar, NamedTuple
 from jit.eager.networks import CALLS
 from jit.runtime.plans.entry import MISSING
 
-from .peeking import asked, sequence_of, space_of
+from .peeking import asked, is_a, sequence_of, space_of
 
 Write = Callable[[Any], None]
 
@@ -141,7 +141,7 @@ class TableEntryOf(Place):
 
     def __call__(self) -> Any:
         found = dict.get(self.space, self.table)
-        return dict.get(found, self.key) if isinstance(found, dict) else None
+        return dict.get(found, self.key) if is_a(found, dict) else None
 
     def rows(self, answer: Any, known: Set[int]) -> Sequence[CheckRow] | None:
         table: Any = dict.get(self.space, self.table)
@@ -240,7 +240,7 @@ class ItemOf(Place):
         return [] if type(self.items) is tuple else None
 
     def writer(self) -> Write | None:
-        return functools.partial(self.items.__setitem__, self.index) if isinstance(self.items, list) else None
+        return functools.partial(self.items.__setitem__, self.index) if is_a(self.items, list) else None
 
 
 class ElementOf(Place):
@@ -359,9 +359,9 @@ class ClassEntryOf(Place):
 
     def __call__(self) -> Any:
         value = vars(self.kind).get(self.key)
-        if isinstance(value, property):
+        if is_a(value, property):
             return value.fget
-        return value.__func__ if isinstance(value, (staticmethod, classmethod)) else value
+        return value.__func__ if is_a(value, (staticmethod, classmethod)) else value
 
     def rows(self, answer: Any, known: Set[int]) -> Sequence[CheckRow] | None:
         """Rows for the dict behind the `__dict__` of the class, which is a view."""

@@ -23,7 +23,7 @@ from .contents import random_states
 from .footprints import Footprint, codes_in, is_mute, words_in
 from .known_types import PLAIN, Watched
 from .origins import is_foreign
-from .peeking import asked, attributes_of
+from .peeking import asked, attributes_of, is_a
 from .places import Itself, Place, Referent
 from .promoting import Number
 from .views import View, grow
@@ -43,7 +43,7 @@ class Surroundings:
         self.footprint = Footprint()
         """The footprint of what has run so far: it is replaced by a larger one as further code runs."""
         inner = getattr(function, "__func__", function)
-        if isinstance(inner, types.FunctionType):
+        if is_a(inner, types.FunctionType):
             self.footprint.take((inner.__code__, inner.__globals__))
         self.generation = 0
         """The number of times that the footprint has been replaced."""
@@ -268,7 +268,7 @@ def view_of_objects(
 ) -> View | None:
     """A view of argument values that are neither tensors nor plain; None if there are none."""
     plain = (*PLAIN, DType, device, np.generic, np.ndarray)
-    odd = [(name, value) for name, value in objects if not isinstance(value, plain)]
+    odd = [(name, value) for name, value in objects if not is_a(value, plain)]
     if not odd:
         return None
     roots = [(name, Itself(value)) for name, value in odd]
@@ -290,7 +290,7 @@ def _roots(function: Callable[..., Any], owner: Any) -> Iterator[tuple[str, Plac
     bound = asked(function, "__self__")
     if bound is not None and bound is not owner:
         yield "self", Itself(bound)
-    if isinstance(inner, types.FunctionType) or (inner is not owner and bound is None):
+    if is_a(inner, types.FunctionType) or (inner is not owner and bound is None):
         yield asked(inner, "__name__", "function"), Itself(inner)
 
 

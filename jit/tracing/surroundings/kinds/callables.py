@@ -20,6 +20,7 @@ from ..footprints import Footprint
 from ..known_types import PLAIN
 from ..observations import Observations
 from ..origins import is_ours
+from ..peeking import is_a
 from ..places import AttributeOf, Child, Itself, entry_of
 from .object_kind import Line, ObjectKind, Same, wrapped_by
 
@@ -65,7 +66,7 @@ class Builtins(ObjectKind):
 
     def below(self, prefix: str, value: Any, footprint: Footprint) -> Iterator[Child]:
         owner = value.__self__
-        if not isinstance(owner, (types.ModuleType, random.Random, np.random.RandomState, np.random.Generator)):
+        if not is_a(owner, (types.ModuleType, random.Random, np.random.RandomState, np.random.Generator)):
             yield f"{prefix}self", Itself(owner), None
 
 
@@ -107,7 +108,7 @@ def _kept_results(cached: Any) -> list[Any]:
     """The results that an unbounded cache keeps; nobody can look into a bounded one."""
     tables = [table for table in gc.get_referents(cached) if type(table) is dict and table is not vars(cached)]
     held = (thing for table in tables for thing in table.values())
-    return [thing for thing in held if isinstance(thing, (Tensor, tuple, list, dict))]
+    return [thing for thing in held if is_a(thing, (Tensor, tuple, list, dict))]
 
 
 class Properties(ObjectKind):
@@ -156,11 +157,11 @@ class Getters(ObjectKind):
 
     def below(self, prefix: str, value: Any, footprint: Footprint) -> Iterator[Child]:
         for thing in value.__reduce__()[1]:
-            if not isinstance(thing, PLAIN):
+            if not is_a(thing, PLAIN):
                 yield f"{prefix}part", Itself(thing), None
 
     def names_looked_up(self, value: Any) -> frozenset[str]:
-        texts = [text for text in value.__reduce__()[1] if isinstance(text, str)]
+        texts = [text for text in value.__reduce__()[1] if is_a(text, str)]
         return frozenset(word for text in texts for word in text.split("."))
 
 

@@ -15,7 +15,7 @@ from ..facts import LengthOf
 from ..footprints import Footprint
 from ..known_types import PLAIN
 from ..observations import Observations
-from ..peeking import EXACT, keys_of, length_of, space_of
+from ..peeking import EXACT, is_a, keys_of, length_of, space_of
 from ..places import AttributeOf, Child, EntryOf, HiddenEntryOf, ItemOf, Itself, entry_of
 from .object_kind import Line, ObjectKind, Same
 
@@ -61,9 +61,9 @@ class Dicts(ObjectKind):
             return
         for number, key in enumerate(keys_of(value)):
             yield f"{prefix}{_label(key, number)}", _entry_of(value, key), None
-            if not isinstance(key, (*PLAIN, Tensor)) and not _is_plain_tuple(key):
+            if not is_a(key, (*PLAIN, Tensor)) and not _is_plain_tuple(key):
                 yield f"{prefix}key {number}", Itself(key), None
-        if isinstance(value, collections.defaultdict):
+        if is_a(value, collections.defaultdict):
             yield f"{prefix}default_factory", AttributeOf(value, "default_factory"), None
 
 
@@ -102,7 +102,7 @@ class Sets(ObjectKind):
 
     def below(self, prefix: str, value: Any, footprint: Footprint) -> Iterator[Child]:
         for number, thing in enumerate(keys_of(value)):
-            if not isinstance(thing, (*PLAIN, Tensor)):
+            if not is_a(thing, (*PLAIN, Tensor)):
                 yield f"{prefix}{number}", Itself(thing), None
 
 

@@ -27,7 +27,7 @@ from ..footprints import Footprint
 from ..known_types import has_state
 from ..observations import Observations
 from ..origins import is_foreign_class
-from ..peeking import asked, keys_of, space_of
+from ..peeking import asked, is_a, keys_of, space_of
 from ..places import Child, ClassOf, SharedHooks, SlotOf, TableEntryOf, WrappedBy, entry_of, reference_to
 
 TABLES = ("_parameters", "_buffers", "_modules")
@@ -80,7 +80,7 @@ class ObjectKind:
         space = space_of(value) if has_state(value) else None
         if space is None:
             return (name, Same(value), answer)
-        tables = [table for t in TABLES if isinstance(table := dict.get(space, t), dict)]
+        tables = [table for t in TABLES if is_a(table := dict.get(space, t), dict)]
         for table in tables:
             seen.note_order(name, table)
         seen.note_size(name, space)
@@ -134,14 +134,14 @@ def attributes_below(prefix: str, value: Any) -> Iterator[Child]:
 
 
 def _in_dict(prefix: str, value: Any, space: dict[str, Any]) -> Iterator[Child]:
-    tables = [t for t in TABLES if isinstance(dict.get(space, t), dict)]
+    tables = [t for t in TABLES if is_a(dict.get(space, t), dict)]
     for table in tables:
         for key in keys_of(dict.get(space, table)):
             yield f"{prefix}{key}", TableEntryOf(space, table, key), None
     if "_modules" in tables:
         yield f"{prefix}hooks of all modules", SharedHooks(), None
     always = _keys_of_modules() if "_modules" in tables else ()
-    all_count = type(value).__module__.startswith("jit.") or isinstance(value, types.SimpleNamespace)
+    all_count = type(value).__module__.startswith("jit.") or is_a(value, types.SimpleNamespace)
     for key in keys_of(space):
         if key not in tables and key != "__wrapped__":
             counts = (all_count or key in always) and not (isinstance(key, str) and key.startswith("__"))
@@ -153,7 +153,7 @@ _MACHINERY = frozenset({"_cache", "parent", "manager", "lock", "stream", "filter
 
 def _of_log(prefix: str, value: Any) -> Iterator[Child]:
     """The attributes of loggers, handlers and formatters that code can ask for, besides what makes them work."""
-    if type(value).__module__ == "logging" and not isinstance(value, type):
+    if type(value).__module__ == "logging" and not is_a(value, type):
         for key in list(space_of(value) or ()):
             if key not in _MACHINERY:
                 yield f"{prefix}{key}", entry_of(vars(value), key), key
