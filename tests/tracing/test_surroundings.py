@@ -119,3 +119,51 @@ def test_the_first_recording_is_found_again_after_a_change_that_was_taken_back()
     SETTINGS["scale"] = 2.0
     assert f(x).tolist() == net.forward(x).tolist()
     assert f.misses == 2
+
+
+# -- one tensor in an argument and around the function -----------------------------------------------------------
+
+
+class Holder:
+    tensor: Any
+
+
+def _sum(around: Any) -> Any:
+    return lambda x, held: x * around + held.tensor * 3
+
+
+def _write_to_argument(around: Any) -> Any:
+    return lambda x, held: (held.tensor.add_(1), x * around)[1]
+
+
+def _write_around(around: Any) -> Any:
+    return lambda x, held: (around.add_(1), x * held.tensor)[1]
+
+
+def _compare(around: Any) -> Any:
+    return lambda x, held: x * (1.0 if held.tensor is around else 2.0)
+
+
+def _results(order: str, make: Any, wrap: Any) -> list[Any]:
+    """The results of calls with a holder of one of two tensors, of which the function itself reads the first."""
+    tensors = {"a": jit.ones(2), "b": jit.ones(2)}
+    f, holder, found = wrap(make(tensors["a"])), Holder(), []
+    for name in order:
+        tensors["a"].fill_(1), tensors["b"].fill_(5)
+        holder.tensor = tensors[name]
+        found.append([t.tolist() for t in (f(jit.ones(2), holder), *tensors.values())])
+    return found
+
+
+@pytest.mark.parametrize("order", ["aba", "bab", "aabb"])
+@pytest.mark.parametrize("make", [_sum, _write_to_argument, _write_around, _compare])
+def test_a_tensor_that_an_argument_holds_may_be_around_the_function_too(make: Any, order: str) -> None:
+    traced: Any = None
+
+    def wrap(function: Any) -> Any:
+        nonlocal traced
+        traced = jit.trace(function)
+        return traced
+
+    assert _results(order, make, wrap) == _results(order, make, lambda f: f)
+    assert "both in an argument and around" in traced.explain() and traced.hits >= 1

@@ -133,7 +133,7 @@ class World:
         self.given = objects
         """The objects among the arguments, by name."""
         self._views = [surroundings] if arguments is None else [surroundings, arguments]
-        self.fingerprint = tuple(view.fingerprint for view in self._views)
+        self.fingerprint = (*(view.fingerprint for view in self._views), *self._met_twice())
         """A hashable summary."""
         self.generation = surroundings.generation
         self.tensors = [tensor for view in self._views for tensor in view.tensors]
@@ -141,6 +141,17 @@ class World:
         self.numbers = [Number(name, place, place()) for view in self._views for name, place in view.numbers]
         """Promoted numbers, as they are now."""
         self._random: Any = None
+
+    def _met_twice(self) -> Iterator[tuple[tuple[int, int], ...]]:
+        """The tensors that arguments hold and the surroundings, too: pairs of their places; nothing if there are none.
+
+        A view numbers the tensors that it meets, so the fingerprints of both say nothing of that.
+        """
+        held = () if self.objects is None else enumerate(self.objects.tensors)
+        pairs = ((self.surroundings.index_of(tensor), index) for index, tensor in held)
+        met = tuple((first, index) for first, index in pairs if first is not None)
+        if met:
+            yield met
 
     def locate(self, owner: Any) -> tuple[str | None, int | None]:
         """The user's name for a tensor and its place among `tensors`, as far as it is in reach."""
