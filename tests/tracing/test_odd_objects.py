@@ -233,3 +233,30 @@ def test_nobody_asks_a_lazy_object_what_it_is() -> None:
     assert jit.trace(lambda x: (box.append((x, Lazy())), x * 2)[1])(jit.ones(1)).item() == 2.0
     jit.verify(lambda x: (thing, x * 2)[1], (jit.ones(1),))
     assert not asked
+
+
+# -- functions of the user's -------------------------------------------------------------------------------------
+
+
+class Unit:
+    """An argument whose text is that of the place of a tensor."""
+
+    def __repr__(self) -> str:
+        return "tensor"
+
+
+class Half(jit.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, unit: Any, x: Any) -> Any:
+        return x * (0.5 if type(unit) is Unit else 2.0)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> Any:
+        return None, gradient * 0.5
+
+
+def test_an_argument_is_no_tensor_because_of_its_text() -> None:
+    unit = Unit()
+    f = jit.trace(lambda x: Half.apply(unit, x))
+    assert [f(jit.full((1,), number)).item() for number in (1.0, 2.0, 4.0)] == [0.5, 1.0, 2.0]
+    assert f.hits == 2

@@ -18,6 +18,7 @@ from jit.ir.graph import leaves
 from jit.ir.types import Type
 
 from ..recordings.recalling import run_once
+from ..surroundings.peeking import is_a
 from ..surroundings.properties import type_of
 from .records import SLOT, Treatment
 from .refusals import at_line
@@ -42,9 +43,9 @@ def record_function(trace: Trace, function: Any, args: Sequence[Any]) -> Any:
 def _run_and_record(trace: Trace, function: Any, args: Sequence[Any]) -> Any:
     args = [a._decide() if type(a) is TracedScalar else a for a in args]
     _check_opaque(function, args)
-    tensors = [a for a in args if isinstance(a, Tensor) and a.defined]
+    tensors = [a for a in args if is_a(a, Tensor) and a.defined]
     operands = [trace.value_of(t) for t in tensors]
-    plain = tuple(SLOT if isinstance(a, Tensor) and a.defined else a for a in args)
+    plain = tuple(SLOT if is_a(a, Tensor) and a.defined else a for a in args)
     needs = tuple(map(dispatch.requires_grad, tensors))
     before = [(t._array.copy(), t._storage.version) for t in tensors]
     with context.tracing(None):
@@ -129,7 +130,7 @@ def record_eval(trace: Trace, node: Any, gradients: Sequence[Any], run: Callable
 
 def _check_opaque(function: Any, args: Sequence[Any]) -> None:
     """A PythonOp sees the tensors among its arguments and nothing else of the trace."""
-    hidden = [item for a in args if isinstance(a, (list, tuple, dict)) for item in leaves(a)]
+    hidden = [item for a in args if is_a(a, (list, tuple, dict)) for item in leaves(a)]
     cells = getattr(function.forward, "__closure__", None) or ()
     inner = [c.cell_contents for c in cells if c != CellType()]
     hidden += [t for t in inner if isinstance(t, Tensor) and t._bindings is not None]
@@ -154,4 +155,4 @@ def _named_arguments(function: Any, plain: Sequence[Any]) -> dict[str, Any]:
     code = getattr(function.forward, "__code__", None)
     names = list(code.co_varnames[1 : code.co_argcount]) if code is not None else []
     simple = (int, float, bool, str, type(None))
-    return {n: a for n, a in zip(names, plain, strict=False) if isinstance(a, simple)}
+    return {n: a for n, a in zip(names, plain, strict=False) if is_a(a, simple)}
