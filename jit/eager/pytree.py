@@ -99,7 +99,7 @@ class ObjectError(UsageError, TypeError):
     def __init__(self, error: Any) -> None:
         reason = error if isinstance(error, str) else f"its own methods raise {type(error).__name__} ({error})"
         super().__init__(
-            f"an object among the arguments, or one that the function reads, cannot be looked at: {reason}"
+            f"an object among the arguments, or one that the function reads or returns, cannot be looked at: {reason}"
         )
 
 
@@ -296,6 +296,14 @@ def _is_whole(key: Any) -> bool:
 _WHOLE = (bool, int, float, complex, str, bytes, type(None))
 
 
+def _text_of(key: Any) -> str:
+    """The text of a key, or its class's name if it has none."""
+    try:
+        return str(key)
+    except Exception:  # a method of the user's
+        return type(key).__name__
+
+
 def paths(structure: Structure, prefix: str = "") -> list[str]:
     """A name per leaf: `x`, `x.0`, `x.weight`."""
     kind, keys, children = structure
@@ -303,7 +311,7 @@ def paths(structure: Structure, prefix: str = "") -> list[str]:
         return [prefix or "input"]
     if kind == "static":
         return []
-    names = [str(k.value if type(k) is Static else k) for k in keys] or [str(i) for i in range(len(children))]
+    names = [_text_of(k.value) if type(k) is Static else str(k) for k in keys] or [str(i) for i in range(len(children))]
     fields = getattr(kind, "_fields", ())
     names[: len(fields)] = fields
     return [p for n, c in zip(names, children, strict=True) for p in paths(c, f"{prefix}.{n}" if prefix else n)]

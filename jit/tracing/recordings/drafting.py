@@ -15,7 +15,7 @@ from jit.autograd.nodes import Node, OpNode, edge_of
 from jit.eager.becoming import become
 from jit.eager.generators import default_generator
 from jit.eager.proxies import TracedScalar
-from jit.eager.pytree import Structure, flatten, statics
+from jit.eager.pytree import Structure, flatten, looking, statics
 from jit.eager.tensors import Tensor, Variable
 from jit.ir import Value
 from jit.ir.devices import device
@@ -90,7 +90,8 @@ class Draft:
         self.trace.errors.look_at_caught()
         self._check_arguments()
         trace = self.trace
-        leaves, structure = flatten(result)
+        with looking():
+            leaves, structure = flatten(result)
         _check_structure(structure, self.where)
         slots = [slot for slot in trace.gradients.slots.values() if slot.has_changed]
         left = [slot.holder._grad for slot in slots if slot.holder._grad is not None]
