@@ -133,6 +133,10 @@ def _attributes_in(space: Any) -> Any:
 
 
 RECIPES: dict[str, Recipe] = {
+    # -- elements of sets
+    "a number that lies where another one lay": Recipe(
+        lambda: {float("2.5")}, lambda v: sum(v), lambda v: (v.clear(), v.add(float("3.5")))
+    ),
     # -- keys of dicts
     "class of a key": Recipe(
         lambda: {1: 2.0}, lambda v: v.get(1, 3.0), lambda v: (v.clear(), v.update({"1": 2.0}))

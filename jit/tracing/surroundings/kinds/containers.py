@@ -11,7 +11,7 @@ from jit.eager.hooks import HookTable
 from jit.eager.tensors import Tensor
 from jit.ir.scalars import exactly, plain_value
 
-from ..facts import LengthOf
+from ..facts import ElementsOf, LengthOf
 from ..footprints import Footprint
 from ..known_types import PLAIN
 from ..observations import Observations
@@ -97,7 +97,7 @@ class Sets(ObjectKind):
         if kind in EXACT and not value:
             seen.note_size(name, value)
         else:
-            seen.note_order(name, value)
+            seen.note_fact(name, ElementsOf(value))
         return (name, kind.__name__, tuple(map(_element, keys_of(value))), *_carried(seen, name, value))
 
     def below(self, prefix: str, value: Any, footprint: Footprint) -> Iterator[Child]:
