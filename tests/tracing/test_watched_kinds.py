@@ -3,6 +3,8 @@
 Mocks, objects of `typing`, records of numpy and endless iterators are here, too.
 """
 
+import datetime
+import decimal
 import functools
 import itertools
 import sys
@@ -126,6 +128,14 @@ class _Answers(dict[str, Any]):
         return 9.0
 
 
+class _Money(decimal.Decimal):
+    """An amount, with attributes."""
+
+
+class _Day(datetime.date):
+    """A date, with attributes."""
+
+
 def _attributes_in(space: Any) -> Any:
     made = Thing()
     made.__dict__ = space
@@ -133,6 +143,20 @@ def _attributes_in(space: Any) -> Any:
 
 
 RECIPES: dict[str, Recipe] = {
+    # -- numbers of classes of the user's
+    "decimal context of a class of decimal numbers": Recipe(
+        lambda: _Money("1.5"), lambda v: float(v / 7),
+        lambda v: setattr(decimal.getcontext(), "prec", 1),
+    ),
+    "decimal number of the same class": Recipe(
+        lambda: [_Money("1.5")], lambda v: float(v[0]), lambda v: v.__setitem__(0, _Money("2.5"))
+    ),
+    "date": Recipe(
+        lambda: [_Day(2000, 1, 1)], lambda v: float(v[0].year), lambda v: v.__setitem__(0, _Day(2001, 1, 1))
+    ),
+    "attribute of a decimal number": Recipe(
+        lambda: _attached(_Money("1.5")), lambda v: v.k, _set("k", 3.0)
+    ),
     # -- elements of sets
     "a number that lies where another one lay": Recipe(
         lambda: {float("2.5")}, lambda v: sum(v), lambda v: (v.clear(), v.add(float("3.5")))

@@ -16,6 +16,7 @@ Note [Kinds of objects]
 from __future__ import annotations
 
 import functools
+import os
 import types
 from collections.abc import Iterator
 from typing import Any, ClassVar, Literal
@@ -24,7 +25,7 @@ from jit.eager.networks import initial_state
 
 from ..facts import Fact
 from ..footprints import Footprint
-from ..known_types import has_state
+from ..known_types import SETTLED, has_state
 from ..observations import Observations
 from ..origins import is_foreign_class
 from ..peeking import asked, is_a, keys_of, space_of
@@ -85,7 +86,8 @@ class ObjectKind:
             seen.note_order(name, table)
         seen.note_size(name, space)
         seen.note_space(name, value, space)
-        return (name, Same(type(value)), tuple(map(len, (space, *tables))), answer)
+        itself = (Same(value),) if _has_value(type(value)) else ()
+        return (name, Same(type(value)), tuple(map(len, (space, *tables))), answer, *itself)
 
     def fact_about(self, value: Any) -> Fact | None:
         """The state of an object that stands in none of its attributes."""
@@ -108,6 +110,12 @@ class ObjectKind:
     def has_attributes(self, kind: type) -> bool:
         """Whether attributes are behind objects of a class besides what `below` says."""
         return self.attributes == "always" or (self.attributes == "of subclasses" and kind not in self.types)
+
+
+@functools.lru_cache(4096)
+def _has_value(kind: Any) -> bool:
+    """Whether objects of a class have, besides attributes, a value that never changes: dates, decimal numbers."""
+    return any(base in SETTLED and base is not os.PathLike for base in kind.__mro__)
 
 
 # -- attributes --------------------------------------------------------------------------------------------------

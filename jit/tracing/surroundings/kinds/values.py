@@ -14,7 +14,7 @@ from jit.eager.tensors import Tensor
 from jit.ir.scalars import exactly, plain_value
 
 from ..contents import copy_of, is_copied
-from ..facts import DecimalContext, NamesOf
+from ..facts import DecimalContext, Fact, NamesOf
 from ..footprints import Footprint
 from ..known_types import PLAIN, SETTLED, is_bare
 from ..observations import Observations
@@ -83,13 +83,10 @@ class Decimals(ObjectKind):
 
     called = "a decimal number"
     types = (decimal.Decimal,)
-    attributes = "never"
+    attributes = "of subclasses"
 
-    def includes(self, kind: type) -> bool:
-        return kind is decimal.Decimal
-
-    def look(self, seen: Observations, name: str, value: Any) -> Line:
-        return (name, Same(value), seen.note_fact(name, DecimalContext()))
+    def fact_about(self, value: Any) -> Fact:
+        return DecimalContext()
 
 
 # -- what is watched by a copy of what it holds ------------------------------------------------------------------
