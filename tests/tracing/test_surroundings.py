@@ -3,10 +3,12 @@
 import ast
 import dataclasses
 import dis
+import gc
 import importlib
 import itertools
 import operator
 import types
+import weakref
 from collections.abc import Iterator
 from typing import Any, cast
 
@@ -167,3 +169,18 @@ def test_a_tensor_that_an_argument_holds_may_be_around_the_function_too(make: An
 
     assert _results(order, make, wrap) == _results(order, make, lambda f: f)
     assert "both in an argument and around" in traced.explain() and traced.hits >= 1
+
+
+def test_what_a_proxy_stands_for_is_not_kept_alive() -> None:
+    thing = Chooser()
+    reference, stand_in = weakref.ref(thing), weakref.proxy(thing)
+    thing.scale = 2.0
+    f = jit.trace(lambda x: x * stand_in.scale)
+    assert f(jit.ones(1)).item() == f(jit.ones(1)).item() == f(jit.ones(1)).item() == 2.0 and f.hits == 2
+    thing.scale = 3.0
+    assert f(jit.ones(1)).item() == 3.0
+    del thing
+    gc.collect()
+    assert reference() is None
+    with pytest.raises(ReferenceError):
+        f(jit.ones(1))

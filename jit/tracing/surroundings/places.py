@@ -274,6 +274,7 @@ class TargetOf(Place):
 
     __slots__ = ("proxy",)
     called = "the target of a proxy"
+    is_weak = True
 
     def __init__(self, proxy: Any) -> None:
         self.proxy = proxy
