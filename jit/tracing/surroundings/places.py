@@ -32,6 +32,7 @@ from jit.runtime.plans.entry import MISSING
 from .peeking import asked, is_a, sequence_of, space_of
 
 Write = Callable[[Any], None]
+_get = dict.get
 
 
 class CheckRow(NamedTuple):
@@ -140,8 +141,8 @@ class TableEntryOf(Place):
         self.space, self.table, self.key = space, table, key
 
     def __call__(self) -> Any:
-        found = dict.get(self.space, self.table)
-        return dict.get(found, self.key) if is_a(found, dict) else None
+        found: Any = _get(self.space, self.table)
+        return _get(found, self.key) if issubclass(type(found), dict) else None
 
     def rows(self, answer: Any, known: Set[int]) -> Sequence[CheckRow] | None:
         table: Any = dict.get(self.space, self.table)
@@ -360,9 +361,12 @@ class ClassEntryOf(Place):
 
     def __call__(self) -> Any:
         value = vars(self.kind).get(self.key)
-        if is_a(value, property):
+        kind: Any = type(value)
+        if kind is types.FunctionType:  # as most are
+            return value
+        if issubclass(kind, property):
             return value.fget
-        return value.__func__ if is_a(value, (staticmethod, classmethod)) else value
+        return value.__func__ if issubclass(kind, (staticmethod, classmethod)) else value
 
     def rows(self, answer: Any, known: Set[int]) -> Sequence[CheckRow] | None:
         """Rows for the dict behind the `__dict__` of the class, which is a view."""
