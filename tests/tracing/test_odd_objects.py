@@ -260,3 +260,50 @@ def test_an_argument_is_no_tensor_because_of_its_text() -> None:
     f = jit.trace(lambda x: Half.apply(unit, x))
     assert [f(jit.full((1,), number)).item() for number in (1.0, 2.0, 4.0)] == [0.5, 1.0, 2.0]
     assert f.hits == 2
+
+
+# -- numbers that drift in containers with methods of their own --------------------------------------------------
+
+
+class Doubling(dict[Any, float]):
+    """A dict that holds twice what is put in."""
+
+    def __setitem__(self, key: Any, value: float) -> None:
+        super().__setitem__(key, value * 2)
+
+
+class Counting(list[float]):
+    """A list that adds 1 to what is put in."""
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        super().__setitem__(index, value + 1)
+
+
+class Register(type):
+    """A class whose classes add 1 to what is set there."""
+
+    def __setattr__(cls, name: str, value: float) -> None:
+        super().__setattr__(name, value + 1)
+
+
+class Settings(metaclass=Register):
+    rate = 0.0
+
+
+@pytest.mark.parametrize(
+    ("held", "read", "put"),
+    [
+        (Doubling(rate=0.0), lambda held: held["rate"], lambda held, v: held.__setitem__("rate", v)),
+        (Counting([0.0]), lambda held: held[0], lambda held, v: held.__setitem__(0, v)),
+        (Settings, lambda held: held.rate, lambda held, v: setattr(held, "rate", v)),
+    ],
+    ids=["dict", "list", "class"],
+)
+def test_stand_ins_of_numbers_do_not_go_through_methods_of_the_users(held: Any, read: Any, put: Any) -> None:
+    f = jit.trace(lambda x: x * read(held))
+    for number in range(8):
+        put(held, 1.0 + number)
+        expected = read(held)
+        assert f(jit.ones(1)).item() == expected
+        assert type(read(held)) is float and read(held) == expected
+    assert f.misses < 8

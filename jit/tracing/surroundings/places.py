@@ -110,7 +110,7 @@ class EntryOf(functools.partial[Any], Place):
         return _rows_of([(self.space, self.key, answer)])
 
     def writer(self) -> Write | None:
-        return functools.partial(self.space.__setitem__, self.key)
+        return functools.partial(dict.__setitem__, self.space, self.key)
 
 
 def entry_of(space: dict[Any, Any], key: Any) -> EntryOf:
@@ -241,7 +241,7 @@ class ItemOf(Place):
         return [] if type(self.items) is tuple else None
 
     def writer(self) -> Write | None:
-        return functools.partial(self.items.__setitem__, self.index) if is_a(self.items, list) else None
+        return functools.partial(list.__setitem__, self.items, self.index) if is_a(self.items, list) else None
 
 
 class ElementOf(Place):
@@ -377,7 +377,7 @@ class ClassEntryOf(Place):
         return _rows_of([(found[0], self.key, view.get(self.key))])
 
     def writer(self) -> Write | None:
-        return functools.partial(setattr, self.kind, self.key)
+        return functools.partial(type.__setattr__, self.kind, self.key)
 
 
 class SubclassesOf(Place):
