@@ -360,7 +360,7 @@ class ClassEntryOf(Place):
         self.kind, self.key = kind, key
 
     def __call__(self) -> Any:
-        value = vars(self.kind).get(self.key)
+        value: Any = vars(self.kind).get(self.key)
         kind: Any = type(value)
         if kind is types.FunctionType:  # as most are
             return value

@@ -81,13 +81,14 @@ class ObjectKind:
         space = space_of(value) if has_state(value) else None
         if space is None:
             return (name, Same(value), answer)
-        tables = [table for t in TABLES if is_a(table := dict.get(space, t), dict)]
+        tables: list[Any] = [table for t in TABLES if is_a(table := dict.get(space, t), dict)]
         for table in tables:
             seen.note_order(name, table)
         seen.note_size(name, space)
         seen.note_space(name, value, space)
-        itself = (Same(value),) if _has_value(type(value)) else ()
-        return (name, Same(type(value)), tuple(map(len, (space, *tables))), answer, *itself)
+        kind: Any = type(value)
+        itself = (Same(value),) if _has_value(kind) else ()
+        return (name, Same(kind), tuple(map(len, (space, *tables))), answer, *itself)
 
     def fact_about(self, value: Any) -> Fact | None:
         """The state of an object that stands in none of its attributes."""
