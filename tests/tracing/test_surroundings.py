@@ -184,3 +184,27 @@ def test_what_a_proxy_stands_for_is_not_kept_alive() -> None:
     assert reference() is None
     with pytest.raises(ReferenceError):
         f(jit.ones(1))
+
+
+# -- one object in several places --------------------------------------------------------------------------------
+
+
+class Label:
+    pass
+
+
+FAST, SLOW = Label(), Label()
+RATES = {FAST: 2.0, SLOW: 3.0}
+
+
+@pytest.mark.parametrize("order", ["fsfs", "sfsf", "ffss"])
+def test_objects_that_are_alike_are_told_apart(order: str) -> None:
+    labels, holder = {"f": FAST, "s": SLOW}, Holder()
+    around = jit.trace(lambda x: x * RATES[holder.tensor])
+    given = jit.trace(lambda x, held: x * RATES[held.tensor])
+    listed = jit.trace(lambda x, held: x * (2.0 if held[0].tensor is FAST else 3.0))
+    for name in order:
+        holder.tensor = labels[name]
+        found = [around(jit.ones(1)), given(jit.ones(1), holder), listed(jit.ones(1), [holder])]
+        assert [t.item() for t in found] == [RATES[holder.tensor]] * 3
+    assert (given.misses, given.hits) == (2, 2) and (around.misses, around.hits) == (2, 2)

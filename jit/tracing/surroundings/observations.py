@@ -48,6 +48,8 @@ class Observations:
         """Ways to objects, and the dicts of their attributes, of which others may take the place."""
         self.lineages: list[tuple[str, type, Any, str]] = []
         """Classes of the user's, what they inherit from, and what they are called in texts."""
+        self.objects_met: dict[int, int] = {}
+        """The number of each object that is told by its class and attributes, by identity."""
         self._index: dict[int, int] = {}
         self._names: list[str] = []
 
@@ -74,6 +76,10 @@ class Observations:
     def note_space(self, name: str, value: Any, space: dict[str, Any]) -> None:
         """An object has its attributes in this dict."""
         self.spaces.append((name, reference_to(value), space))
+
+    def note_object(self, value: Any) -> int:
+        """An object stands somewhere that is told by its class and attributes; returns its number among those."""
+        return self.objects_met.setdefault(id(value), len(self.objects_met))
 
     def note_lineage(self, name: str, kind: type) -> None:
         """A class inherits from others."""

@@ -53,7 +53,7 @@ def _differences(old: Any, new: Any, names: Sequence[str]) -> Iterator[str]:
     for before, after in zip(old.surroundings[:2], new.surroundings[:2]):
         yield from _of_surroundings(before, after)
     if old.surroundings[2:] != new.surroundings[2:]:
-        yield "other tensors than before are both in an argument and around the function"
+        yield "other tensors or objects than before are both in an argument and around the function"
 
 
 # -- arguments ---------------------------------------------------------------------------------------------------

@@ -143,15 +143,18 @@ class World:
         self._random: Any = None
 
     def _met_twice(self) -> Iterator[tuple[tuple[int, int], ...]]:
-        """The tensors that arguments hold and the surroundings, too: pairs of their places; nothing if there are none.
+        """The tensors and the objects that arguments hold and the surroundings, too: pairs of their numbers, if any.
 
-        A view numbers the tensors that it meets, so the fingerprints of both say nothing of that.
+        A view numbers what it meets, so the fingerprints of both say nothing of that.
         """
-        held = () if self.objects is None else enumerate(self.objects.tensors)
-        pairs = ((self.surroundings.index_of(tensor), index) for index, tensor in held)
-        met = tuple((first, index) for first, index in pairs if first is not None)
-        if met:
-            yield met
+        if self.objects is None:
+            return
+        known, held = self.surroundings, self.objects
+        tensors = [(at, i) for i, tensor in enumerate(held.tensors) if (at := known.index_of(tensor)) is not None]
+        numbers = ((known.objects_met.get(key), number) for key, number in held.objects_met.items())
+        objects = [(at, number) for at, number in numbers if at is not None]
+        if tensors or objects:
+            yield (*tensors, (-1, -1), *objects)
 
     def locate(self, owner: Any) -> tuple[str | None, int | None]:
         """The user's name for a tensor and its place among `tensors`, as far as it is in reach."""

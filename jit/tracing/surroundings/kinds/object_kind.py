@@ -10,7 +10,7 @@ Note [Kinds of objects]
         attributes        whether what users attach to such objects is behind them, too
 
     What is not overridden is what holds of any object: it stands for itself, and if its attributes are anybody's
-    business, their number and where they are kept belong to the fingerprint.
+    business, their number and where they are kept belong to the fingerprint, and which of the objects met so far it is.
 """
 
 from __future__ import annotations
@@ -88,7 +88,8 @@ class ObjectKind:
         seen.note_space(name, value, space)
         kind: Any = type(value)
         itself = (Same(value),) if _has_value(kind) else ()
-        return (name, Same(kind), tuple(map(len, (space, *tables))), answer, *itself)
+        number = seen.note_object(value)  # two places may hold one object, or two that are alike
+        return (name, Same(kind), number, tuple(map(len, (space, *tables))), answer, *itself)
 
     def fact_about(self, value: Any) -> Fact | None:
         """The state of an object that stands in none of its attributes."""
