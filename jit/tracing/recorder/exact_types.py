@@ -20,6 +20,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ..surroundings.origins import is_foreign, is_harmless
+from ..surroundings.peeking import is_a
 
 if TYPE_CHECKING:
     from .tracer import Trace
@@ -30,7 +31,7 @@ def asks_exact_types(objects: Iterable[Any]) -> bool:
     stack, seen = list(objects), set()
     while stack:
         value = stack.pop()
-        if isinstance(value, type):
+        if is_a(value, type):
             stack += [each for each in vars(value).values() if _function_of(each) is not None]
         function = _function_of(value)
         if function is None or function.__code__ in seen or is_foreign(function.__code__.co_filename):
@@ -66,7 +67,7 @@ def note_exact_types(trace: Trace, code: types.CodeType) -> None:
 
 
 def _function_of(value: Any) -> types.FunctionType | None:
-    function = getattr(value, "__func__", value) if isinstance(value, _WRAPPERS) else value
+    function = getattr(value, "__func__", value) if is_a(value, _WRAPPERS) else value
     return function if type(function) is types.FunctionType else None
 
 

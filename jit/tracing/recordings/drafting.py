@@ -15,7 +15,7 @@ from jit.autograd.nodes import Node, OpNode, edge_of
 from jit.eager.becoming import become
 from jit.eager.generators import default_generator
 from jit.eager.proxies import TracedScalar
-from jit.eager.pytree import Structure, flatten, statics
+from jit.eager.pytree import Structure, flatten, looking, statics
 from jit.eager.tensors import Tensor, Variable
 from jit.ir import Value
 from jit.ir.devices import device
@@ -30,6 +30,7 @@ from ..recorder.records import Constant
 from ..recorder.tracer import Trace
 from ..recorder.uncounted import nodes_behind
 from ..surroundings.calls import TracedCall, flatten_arguments, leaf_names, unflatten_arguments
+from ..surroundings.peeking import is_a
 from ..surroundings.sharing import same_tensor, sharing_of
 from ..surroundings.stand_ins import replace_everywhere
 from ..surroundings.surroundings import World, attributes_of
@@ -90,7 +91,8 @@ class Draft:
         self.trace.errors.look_at_caught()
         self._check_arguments()
         trace = self.trace
-        leaves, structure = flatten(result)
+        with looking():
+            leaves, structure = flatten(result)
         _check_structure(structure, self.where)
         slots = [slot for slot in trace.gradients.slots.values() if slot.has_changed]
         left = [slot.holder._grad for slot in slots if slot.holder._grad is not None]
@@ -125,7 +127,7 @@ class Draft:
         for number, name, value in tags:
             leaves, structure = flatten(value)
             at = number if number < results else number + gradients
-            if any(_is_odd(static) for static in statics(structure)):
+            if any(_is_odd(static) for static in statics(structure, keys=False)):
                 self.trace.note_impure(f"sets the attribute {name!r} of a result to what a recording cannot make anew")
                 self.odd.append((at, name, value))
             else:
@@ -280,12 +282,12 @@ _REBUILT = (
 
 def _is_odd(value: Any) -> bool:
     """Whether an object in a result cannot be made anew, so that every call would return the same one."""
-    return not isinstance(value, _REBUILT)
+    return not is_a(value, _REBUILT)
 
 
 def _check_structure(structure: Structure, where: Callable[[], str]) -> None:
     """TraceError if the result holds an object that would be the same one in every call."""
-    for value in statics(structure):
+    for value in statics(structure, keys=False):
         if _is_odd(value):
             raise TraceError(
                 f"{where()}: the traced function returns an object of type {type(value).__name__}, which a recording "
@@ -419,7 +421,7 @@ def ledger(recording: Recording, world: World, structures: Sequence[Structure], 
     found = [(n, v, "an argument") for n, v in arguments] + [(n, v, "read by the function") for n, v in world.plain()]
     made = []
     for name, value, reason in found:
-        if isinstance(value, np.ndarray):
+        if is_a(value, np.ndarray):
             made.append(Constant(name, value.nbytes, None, f"a numpy array, {reason}; other contents record anew"))
         elif type(value) in (int, float, complex, str) and ((type(value), value) in lines or name.count(".") < 2):
             line, size = lines.get((type(value), value)), len(value) if isinstance(value, str) else 8

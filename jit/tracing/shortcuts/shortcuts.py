@@ -33,6 +33,7 @@ from jit.ir.graph import Ref
 from jit.runtime.plans import entry
 
 from ..surroundings.native_checks import native_checks
+from ..surroundings.peeking import is_a
 from ..surroundings.views import View
 from .shortcut_history import with_history
 
@@ -66,7 +67,7 @@ def shortcut(call: TracedCall, recording: Recording) -> Shortcut | None:
         tables.order, tables.wrapping = order, wrapping
     tables.apart = len(call.leaves)
     tables.arguments = len(items)
-    tables.statics = [(i, a) for i, a in enumerate(items) if not isinstance(a, Tensor)]
+    tables.statics = [(i, a) for i, a in enumerate(items) if not is_a(a, Tensor)]
     tables.contexts = [(context.TRACE, None), (context.GRAD_ENABLED, call.key.grad_mode)]
     if not keeps:
         tables.contexts.append((context.INFERENCE, context.INFERENCE.get()))
@@ -75,7 +76,7 @@ def shortcut(call: TracedCall, recording: Recording) -> Shortcut | None:
     _add_surroundings(tables, call.world.surroundings, {id(given.object) for given in inputs})
     run: Shortcut = entry.make_entry(tables)
     if keeps:
-        run = with_history(run, recording, owners, [i for i, a in enumerate(items) if isinstance(a, Tensor)], order)
+        run = with_history(run, recording, owners, [i for i, a in enumerate(items) if is_a(a, Tensor)], order)
     return _unpacking(_structured(_following_bases(run, items), recording.result.structure), call.args)
 
 
@@ -100,7 +101,7 @@ def _following_bases(call: Shortcut, items: Sequence[Any]) -> Shortcut:
 def _needs_python(call: TracedCall, recording: Recording) -> bool:
     """Whether the call does something that takes Python, or that the tables cannot express."""
     items = [item for argument in call.args for item in _items(argument)]
-    leaves = [item for item in items if isinstance(item, Tensor)]
+    leaves = [item for item in items if is_a(item, Tensor)]
     owners = recording.inputs(call.leaves, call.world.tensors, call.numbers)
     return (
         bool(call.kwargs)
@@ -110,7 +111,7 @@ def _needs_python(call: TracedCall, recording: Recording) -> bool:
         or len(leaves) != len(call.leaves)
         or any(a is not b for a, b in zip(leaves, call.leaves))
         or len(leaves) > _ARGUMENTS
-        or not all(isinstance(a, Tensor) or _is_plain(a) for a in items)
+        or not all(is_a(a, Tensor) or _is_plain(a) for a in items)
         or bool(
             recording.effects or recording.conditions or recording.result.tags or recording.trace.randomness.drawn()
         )
@@ -150,7 +151,7 @@ def _inputs(
     program = recording.plan(recording.chains[0]).interpreter.programs[0]
     bases = {register: number for number, register in enumerate(native.reads, 1)}
     numbers = [bases.get(register, -1) for register in program.inputs]
-    positions = [i for i, item in enumerate(items) if isinstance(item, Tensor)]
+    positions = [i for i, item in enumerate(items) if is_a(item, Tensor)]
     layouts = [(layout.shape, layout.strides, layout.dtype) for layout in native.code.layouts]
     found = []
     for index, (owner, base) in enumerate(zip(owners, numbers, strict=True)):

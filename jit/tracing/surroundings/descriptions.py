@@ -10,7 +10,7 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
-from .places import Child, DescriptionOf, EntryOf, SubclassesOf
+from .places import Child, DescriptionOf, SubclassesOf, entry_of
 
 _OF_FUNCTIONS = (
     "__defaults__", "__kwdefaults__", "__code__", "__name__", "__qualname__", "__doc__", "__annotations__",
@@ -59,7 +59,7 @@ def said_of_typing(prefix: str, value: Any) -> Iterator[Child]:
     if not isinstance(space, dict):
         return
     for name in space:
-        yield f"{prefix}{name}", EntryOf(space.get, name), name
+        yield f"{prefix}{name}", entry_of(space, name), name
 
 
 __all__ = [

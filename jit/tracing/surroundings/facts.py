@@ -65,6 +65,17 @@ class OrderOf(FactOf):
         return [CheckRow("orders", (container, list(container)))] if is_plain else None
 
 
+class ElementsOf(OrderOf):
+    """The elements of a set in their order, which are kept: others could lie at the addresses of those gone."""
+
+    __slots__ = ("kept",)
+    called = "the elements of a set in their order"
+
+    def __init__(self, value: Any) -> None:
+        super().__init__(value)
+        self.kept = keys_of(value)
+
+
 class LengthOf(FactOf):
     """The length of a container that may have one of its own."""
 
@@ -239,7 +250,7 @@ LOCKS = (type(threading.Lock()), type(threading.RLock()))
 
 
 __all__ = [
-    "FILTERS", "LEVELS", "LOCKS", "NUMPY_ERRORS", "AbstractClasses", "DecimalContext", "Environment", "Fact", "FactOf",
-    "GenerationOf", "HeldBy", "IsAlive", "LengthOf", "LevelsOf", "NamesOf", "OrderOf", "Setting", "SettingNow",
-    "TypeAt",
+    "FILTERS", "LEVELS", "LOCKS", "NUMPY_ERRORS", "AbstractClasses", "DecimalContext", "ElementsOf", "Environment",
+    "Fact", "FactOf", "GenerationOf", "HeldBy", "IsAlive", "LengthOf", "LevelsOf", "NamesOf", "OrderOf", "Setting",
+    "SettingNow", "TypeAt",
 ]  # fmt: skip

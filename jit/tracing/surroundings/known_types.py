@@ -27,7 +27,7 @@ from jit.ir.devices import device
 from jit.ir.dtypes import DType
 
 from .origins import DULL, is_known_module
-from .peeking import space_of
+from .peeking import is_a, space_of
 
 PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
@@ -75,17 +75,18 @@ def _is_librarys(kind: type) -> bool:
     return module is not None and is_known_module(module)
 
 
+_STATELESS = (type, types.FunctionType, types.ModuleType, functools.partial, Watched, DType)
+
+
 def has_state(value: Any) -> bool:
     """Whether an object's attributes have to be looked at."""
-    if isinstance(value, (type, types.FunctionType, types.ModuleType, functools.partial, Watched, DType)):
-        return False
     kind: Any = type(value)
-    return not is_dull(kind)
+    return not issubclass(kind, _STATELESS) and not is_dull(kind)
 
 
 def is_bare(value: Any) -> bool:
     """Whether a value is a number or a string, and nothing but that: no attributes come with it."""
-    return isinstance(value, PLAIN) and (type(value) in PLAIN or space_of(value) is None)
+    return is_a(value, PLAIN) and (type(value) in PLAIN or space_of(value) is None)
 
 
 __all__ = ["FAMILIES", "PLAIN", "SETTLED", "Watched", "has_state", "is_bare", "is_dull"]

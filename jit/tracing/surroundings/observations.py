@@ -15,9 +15,11 @@ from jit.eager.tensors import Tensor
 from .contents import COPIED, same_contents
 from .facts import Fact, OrderOf
 from .known_types import PLAIN
-from .peeking import space_of
+from .peeking import is_a, space_of
 from .places import Place, reference_to
 from .properties import look_of
+
+_SHOWN = (*PLAIN, np.ndarray, np.generic)
 
 
 class Observations:
@@ -46,6 +48,8 @@ class Observations:
         """References to objects, and the dicts of their attributes, which other dicts may replace."""
         self.lineages: list[tuple[str, type, Any, str]] = []
         """Classes of the user's, with their `__mro__` and `__qualname__`."""
+        self.objects_met: dict[int, int] = {}
+        """The number of each object that is told by its class and attributes, by identity."""
         self._index: dict[int, int] = {}
         self._names: list[str] = []
 
@@ -72,6 +76,10 @@ class Observations:
     def note_space(self, name: str, value: Any, space: dict[str, Any]) -> None:
         """Note the dict in which an object has its attributes."""
         self.spaces.append((name, reference_to(value), space))
+
+    def note_object(self, value: Any) -> int:
+        """An object stands somewhere that is told by its class and attributes; returns its number among those."""
+        return self.objects_met.setdefault(id(value), len(self.objects_met))
 
     def note_lineage(self, name: str, kind: type) -> None:
         """Note which classes a class inherits from, and its name."""
@@ -146,7 +154,7 @@ class Observations:
 
     def plain(self) -> Iterator[tuple[str, Any]]:
         """The numbers, strings and arrays that were met, by name."""
-        return ((name, value) for name, _, value in self.slots if isinstance(value, (*PLAIN, np.ndarray, np.generic)))
+        return ((name, value) for name, _, value in self.slots if is_a(value, _SHOWN))
 
     def places(self) -> Iterator[tuple[str, Place]]:
         """Every place that was looked at, promoted numbers included."""

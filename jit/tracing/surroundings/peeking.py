@@ -28,6 +28,11 @@ def asked(value: Any, name: str, default: Any = None) -> Any:
         return default
 
 
+def is_a(value: Any, kinds: Any) -> bool:
+    """`isinstance` that does not ask the object for its `__class__`, which may run code of the user's, fail or lie."""
+    return issubclass(type(value), kinds)
+
+
 def space_of(value: Any) -> dict[str, Any] | None:
     """The dict of an object's attributes."""
     try:
@@ -55,12 +60,12 @@ def length_of(items: Any) -> int:
     """The length of a container."""
     if type(items) in EXACT:
         return len(items)
-    return next(k.__len__(items) for k in (*SEQUENCES, dict, set, frozenset) if isinstance(items, k))
+    return next(k.__len__(items) for k in (*SEQUENCES, dict, set, frozenset) if is_a(items, k))
 
 
 def sequence_of(items: Any) -> Any:
     """The built-in class of sequences that an object is of, or derived from."""
-    return type(items) if type(items) in SEQUENCES else next(kind for kind in SEQUENCES if isinstance(items, kind))
+    return type(items) if type(items) in SEQUENCES else next(kind for kind in SEQUENCES if is_a(items, kind))
 
 
 def keys_of(container: Any) -> list[Any]:
@@ -92,6 +97,6 @@ def _slot_names(kind: type) -> Sequence[str]:
 
 
 __all__ = [
-    "EXACT", "OURS", "SEQUENCES", "asked", "attributes_of", "keys_of", "length_of", "names_in", "sequence_of",
+    "EXACT", "OURS", "SEQUENCES", "asked", "attributes_of", "is_a", "keys_of", "length_of", "names_in", "sequence_of",
     "slots_of", "space_of",
 ]  # fmt: skip

@@ -28,10 +28,11 @@ from typing import Any, ClassVar
 from jit.eager.networks import CALLS
 from jit.runtime.plans.entry import MISSING
 
-from .peeking import asked, sequence_of, space_of
+from .peeking import asked, is_a, sequence_of, space_of
 from .questions import CheckRow, Question
 
 Write = Callable[[Any], None]
+_get = dict.get
 
 
 class Place(Question):
@@ -74,7 +75,12 @@ class EntryOf(functools.partial[Any], Place):
         return _rows_of([(self.space, self.key, answer)])
 
     def writer(self) -> Write | None:
-        return functools.partial(self.space.__setitem__, self.key)
+        return functools.partial(dict.__setitem__, self.space, self.key)
+
+
+def entry_of(space: dict[Any, Any], key: Any) -> EntryOf:
+    """The place of an entry in a dict that may have attributes or a class of its own, with another `get` there."""
+    return EntryOf(space.get if type(space) is dict else dict.get.__get__(space), key)
 
 
 class HiddenEntryOf(Place):
@@ -100,11 +106,11 @@ class TableEntryOf(Place):
         self.space, self.table, self.key = space, table, key
 
     def __call__(self) -> Any:
-        found = self.space.get(self.table)
-        return found.get(self.key) if isinstance(found, dict) else None
+        found: Any = _get(self.space, self.table)
+        return _get(found, self.key) if issubclass(type(found), dict) else None
 
     def rows(self, answer: Any, known: Set[int]) -> Sequence[CheckRow] | None:
-        table: Any = self.space.get(self.table)
+        table: Any = dict.get(self.space, self.table)
         return _rows_of([(self.space, self.table, table), (table, self.key, answer)])
 
 
@@ -118,7 +124,7 @@ class WrappedBy(Place):
         self.value = value
 
     def __call__(self) -> Any:
-        return (space_of(self.value) or {}).get("__wrapped__")
+        return dict.get(space_of(self.value) or {}, "__wrapped__")
 
     def rows(self, answer: Any, known: Set[int]) -> Sequence[CheckRow] | None:
         is_function = type(self.value) is types.FunctionType
@@ -200,7 +206,7 @@ class ItemOf(Place):
         return [] if type(self.items) is tuple else None
 
     def writer(self) -> Write | None:
-        return functools.partial(self.items.__setitem__, self.index) if isinstance(self.items, list) else None
+        return functools.partial(list.__setitem__, self.items, self.index) if is_a(self.items, list) else None
 
 
 class ElementOf(Place):
@@ -234,6 +240,7 @@ class TargetOf(Place):
 
     __slots__ = ("proxy",)
     called = "the target of a proxy"
+    is_weak = True
 
     def __init__(self, proxy: Any) -> None:
         self.proxy = proxy
@@ -318,10 +325,13 @@ class ClassEntryOf(Place):
         self.kind, self.key = kind, key
 
     def __call__(self) -> Any:
-        value = vars(self.kind).get(self.key)
-        if isinstance(value, property):
+        value: Any = vars(self.kind).get(self.key)
+        kind: Any = type(value)
+        if kind is types.FunctionType:  # as most are
+            return value
+        if issubclass(kind, property):
             return value.fget
-        return value.__func__ if isinstance(value, (staticmethod, classmethod)) else value
+        return value.__func__ if issubclass(kind, (staticmethod, classmethod)) else value
 
     def rows(self, answer: Any, known: Set[int]) -> Sequence[CheckRow] | None:
         """Rows for the dict behind the `__dict__` of the class, which is a view."""
@@ -332,7 +342,7 @@ class ClassEntryOf(Place):
         return _rows_of([(found[0], self.key, view.get(self.key))])
 
     def writer(self) -> Write | None:
-        return functools.partial(setattr, self.kind, self.key)
+        return functools.partial(type.__setattr__, self.kind, self.key)
 
 
 class SubclassesOf(Place):
@@ -406,6 +416,5 @@ def reference_to(value: Any) -> Callable[[], Any]:
 __all__ = [
     "AttributeOf", "CellOf", "Child", "ClassEntryOf", "ClassOf", "DefaultOf", "DescriptionOf", "ElementOf",
     "EntryOf", "HiddenEntryOf", "ItemOf", "Itself", "Place", "Referent", "SharedHooks", "SlotOf",
-    "SubclassesOf", "TableEntryOf", "TargetOf", "ValueOf", "WrappedBy", "Write",
-    "reference_to",
+    "SubclassesOf", "TableEntryOf", "TargetOf", "ValueOf", "WrappedBy", "Write", "entry_of", "reference_to",
 ]  # fmt: skip

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from .kinds import known
+from .peeking import is_a
 
 _MODULES = frozenset({
     "_abc", "_ast", "_asyncio", "_bisect", "_bz2", "_codecs", "_collections", "_contextvars", "_csv",
@@ -46,16 +47,11 @@ _ENDLESS = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType, 
 
 def is_pure(function: Any, owner: Any) -> bool:
     """Whether a function in C, bound to `owner`, reads nothing but its arguments and what it is bound to."""
-    if owner is None or _is_a(owner, types.ModuleType):
+    if owner is None or is_a(owner, types.ModuleType):
         return _is_pure_of_module(_module_of(function, owner), getattr(function, "__name__", ""))
-    if _is_a(owner, type):
+    if is_a(owner, type):
         return not is_opaque_class(owner)
-    return _is_a(owner, _ENDLESS) or not known.is_opaque(owner)
-
-
-def _is_a(owner: Any, kinds: Any) -> bool:
-    """`isinstance`, without asking for `__class__`, which may run code of the user's."""
-    return issubclass(type(owner), kinds)
+    return is_a(owner, _ENDLESS) or not known.is_opaque(owner)
 
 
 def draws_for_all(function: Any, owner: Any) -> bool:
@@ -65,7 +61,7 @@ def draws_for_all(function: Any, owner: Any) -> bool:
 
 def words_for(function: Any, owner: Any) -> str:
     """The deed of calling a function in C, in words that fit behind "the call"."""
-    module = _module_of(function, owner) if owner is None or _is_a(owner, types.ModuleType) else ""
+    module = _module_of(function, owner) if owner is None or is_a(owner, types.ModuleType) else ""
     if module in ("posix", "nt"):
         return f"asks the operating system (os.{_name(function)})"
     name = f"{module}.{_name(function)}" if module else f"{_class_name(owner)}.{_name(function)}"
@@ -101,7 +97,7 @@ def _name(function: Any) -> str:
 
 
 def _class_name(owner: Any) -> str:
-    return owner.__name__ if _is_a(owner, type) else type(owner).__name__
+    return owner.__name__ if is_a(owner, type) else type(owner).__name__
 
 
 @functools.cache

@@ -50,8 +50,10 @@ def _differences(old: Any, new: Any, names: Sequence[str]) -> Iterator[str]:
         yield from _of_sharing(leaves, old.sharing, new.sharing)
     if old.grad_mode != new.grad_mode:
         yield f"gradients are {'' if new.grad_mode else 'not '}recorded now"
-    for before, after in zip(old.surroundings, new.surroundings):
+    for before, after in zip(old.surroundings[:2], new.surroundings[:2]):
         yield from _of_surroundings(before, after)
+    if old.surroundings[2:] != new.surroundings[2:]:
+        yield "other tensors or objects than before are both in an argument and around the function"
 
 
 # -- arguments ---------------------------------------------------------------------------------------------------

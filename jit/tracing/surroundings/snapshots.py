@@ -36,7 +36,7 @@ from jit.eager.tensors import Storage, Tensor
 from .footprints import names_in_code
 from .known_types import has_state
 from .origins import is_foreign_class
-from .peeking import asked, slots_of
+from .peeking import asked, is_a, slots_of
 from .places import EntryOf, Itself, Place, Write
 from .surroundings import Surroundings
 from .views import View
@@ -149,7 +149,7 @@ def _hooks_of(views: Sequence[View]) -> Iterator[Any]:
     for tensor in (t for view in views for t in view.tensors if isinstance(t, Tensor)):
         for table in vars(tensor).values():
             entries = table.values() if isinstance(table, dict) else ()
-            yield from (part for entry in entries if isinstance(entry, tuple) for part in entry if callable(part))
+            yield from (part for entry in entries if is_a(entry, tuple) for part in entry if callable(part))
 
 
 def _with_relatives(tensors: Sequence[Tensor]) -> list[Tensor]:
@@ -209,11 +209,11 @@ def _counter(place: Place, write: Write, value: Any) -> Undo:
 
 def _undoing(thing: Any) -> Iterator[Undo]:
     """The way back of all that `thing` itself holds, one level deep."""
-    if isinstance(thing, Tensor):
+    if is_a(thing, Tensor):
         yield from undoing_tensor(thing)
-    elif isinstance(thing, (types.FunctionType, types.MethodType)):
+    elif is_a(thing, (types.FunctionType, types.MethodType)):
         yield from _undoing_function(getattr(thing, "__func__", thing))
-    elif isinstance(thing, type):
+    elif is_a(thing, type):
         if not is_foreign_class(thing):
             yield _class(thing)
     else:
@@ -235,44 +235,44 @@ def undoing_tensor(tensor: Tensor) -> Iterator[Undo]:
     yield undo
     space = vars(tensor)
     yield _dict(space)
-    yield from (_dict(hooks) for hooks in space.values() if isinstance(hooks, dict))
+    yield from (_dict(hooks) for hooks in space.values() if is_a(hooks, dict))
 
 
 def _undoing_contents(thing: Any) -> Iterator[Undo]:
-    if isinstance(thing, dict):
+    if is_a(thing, dict):
         yield _dict(thing)
-    elif isinstance(thing, list):
+    elif is_a(thing, list):
         yield _list(thing)
-    elif isinstance(thing, collections.deque):
-        yield _refilled(thing, list(thing), collections.deque.clear, collections.deque.extend)
-    elif isinstance(thing, set):
-        yield _refilled(thing, list(thing), set.clear, set.update)
-    elif isinstance(thing, (bytearray, array.array)):
+    elif is_a(thing, collections.deque):
+        yield _refilled(thing, collections.deque, collections.deque.extend)
+    elif is_a(thing, set):
+        yield _refilled(thing, set, set.update)
+    elif is_a(thing, (bytearray, array.array)):
         yield functools.partial(thing.__setitem__, slice(None), thing[:])
-    elif isinstance(thing, np.ndarray):
+    elif is_a(thing, np.ndarray):
         if thing.flags.writeable:
             yield functools.partial(np.copyto, thing, thing.copy())
-    elif issubclass(type(thing), type(os.environ)):  # an abstract class would ask the object, which may fail
+    elif is_a(thing, type(os.environ)):
         yield _mapping(thing)
-    elif isinstance(thing, np.random.Generator):
+    elif is_a(thing, np.random.Generator):
         yield functools.partial(setattr, thing.bit_generator, "state", thing.bit_generator.state)
-    elif isinstance(thing, np.random.RandomState):
+    elif is_a(thing, np.random.RandomState):
         yield functools.partial(thing.set_state, thing.get_state())
-    elif isinstance(thing, random.Random) and not isinstance(thing, random.SystemRandom):
+    elif is_a(thing, random.Random) and not is_a(thing, random.SystemRandom):
         yield functools.partial(thing.setstate, thing.getstate())
 
 
 def _undoing_attributes(thing: Any) -> Iterator[Undo]:
     """The way back of the attributes of an object of the user's, a network module or an optimizer, with its tables."""
-    if isinstance(thing, OnceFlag):
+    if is_a(thing, OnceFlag):
         yield _dict(vars(thing))
     if not has_state(thing):
         return
     yield functools.partial(_become, thing, type(thing))
     space = asked(thing, "__dict__")
-    if isinstance(space, dict):
+    if is_a(space, dict):
         yield _dict(space)
-        yield from (_dict(table) for name, table in list(space.items()) if isinstance(table, dict) and name[:1] == "_")
+        yield from (_dict(table) for name, table in list(space.items()) if is_a(table, dict) and name[:1] == "_")
     for name in slots_of(thing):
         yield _slot(thing, name, asked(thing, name, _MISSING))
 
@@ -285,7 +285,7 @@ def _become(thing: Any, kind: type) -> None:
 
 def _undoing_function(function: Any) -> Iterator[Undo]:
     """The way back of a function: attributes, defaults, cells, and the globals and modules' attributes that it sets."""
-    if not isinstance(function, types.FunctionType):
+    if not is_a(function, types.FunctionType):
         return
     yield _dict(vars(function))
     for name in ("__defaults__", "__kwdefaults__"):
@@ -297,7 +297,7 @@ def _undoing_function(function: Any) -> Iterator[Undo]:
     stored, attributes, loaded = ({n for code in codes for n in names_in_code(code, kind)} for kind in _KINDS)
     yield _names(function.__globals__, stored)
     for module in (function.__globals__.get(name) for name in loaded if attributes):
-        if isinstance(module, types.ModuleType):
+        if is_a(module, types.ModuleType):
             yield _names(vars(module), attributes)
 
 
@@ -353,11 +353,13 @@ def _list(items: list[Any]) -> Undo:
     return undo
 
 
-def _refilled(things: Any, before: list[Any], clear: Any, fill: Any) -> Undo:
+def _refilled(things: Any, kind: Any, fill: Any) -> Undo:
+    before = list(kind.__iter__(things))
+
     def undo() -> None:
-        now = list(things)
+        now = list(kind.__iter__(things))
         if len(now) != len(before) or any(a is not b for a, b in zip(now, before, strict=True)):
-            clear(things)
+            kind.clear(things)
             fill(things, before)
 
     return undo

@@ -23,7 +23,7 @@ from .contents import random_states
 from .footprints import Footprint, codes_in, is_mute, words_in
 from .known_types import PLAIN, Watched
 from .origins import is_foreign
-from .peeking import asked, attributes_of
+from .peeking import asked, attributes_of, is_a
 from .places import Itself, Place, Referent
 from .promoting import Number
 from .views import View, grow
@@ -43,7 +43,7 @@ class Surroundings:
         self.footprint = Footprint()
         """The footprint of the code that has run so far; a larger one replaces it as further code runs."""
         inner = getattr(function, "__func__", function)
-        if isinstance(inner, types.FunctionType):
+        if is_a(inner, types.FunctionType):
             self.footprint.take((inner.__code__, inner.__globals__))
         self.generation = 0
         """The number of times that the footprint has been replaced."""
@@ -133,7 +133,7 @@ class World:
         self.given = objects
         """The objects among the arguments, by name."""
         self._views = [surroundings] if arguments is None else [surroundings, arguments]
-        self.fingerprint = tuple(view.fingerprint for view in self._views)
+        self.fingerprint = (*(view.fingerprint for view in self._views), *self._met_twice())
         """A hashable summary."""
         self.generation = surroundings.generation
         self.tensors = [tensor for view in self._views for tensor in view.tensors]
@@ -141,6 +141,20 @@ class World:
         self.numbers = [Number(name, place, place()) for view in self._views for name, place in view.numbers]
         """Promoted numbers, as they are now."""
         self._random: Any = None
+
+    def _met_twice(self) -> Iterator[tuple[tuple[int, int], ...]]:
+        """The tensors and the objects that arguments hold and the surroundings, too: pairs of their numbers, if any.
+
+        A view numbers what it meets, so the fingerprints of both say nothing of that.
+        """
+        if self.objects is None:
+            return
+        known, held = self.surroundings, self.objects
+        tensors = [(at, i) for i, tensor in enumerate(held.tensors) if (at := known.index_of(tensor)) is not None]
+        numbers = ((known.objects_met.get(key), number) for key, number in held.objects_met.items())
+        objects = [(at, number) for at, number in numbers if at is not None]
+        if tensors or objects:
+            yield (*tensors, (-1, -1), *objects)
 
     def locate(self, owner: Any) -> tuple[str | None, int | None]:
         """The user's name for a tensor and its place among `tensors`, as far as it is in reach."""
@@ -268,7 +282,7 @@ def view_of_objects(
 ) -> View | None:
     """A view of argument values that are neither tensors nor plain; None if there are none."""
     plain = (*PLAIN, DType, device, np.generic, np.ndarray)
-    odd = [(name, value) for name, value in objects if not isinstance(value, plain)]
+    odd = [(name, value) for name, value in objects if not is_a(value, plain)]
     if not odd:
         return None
     roots = [(name, Itself(value)) for name, value in odd]
@@ -290,7 +304,7 @@ def _roots(function: Callable[..., Any], owner: Any) -> Iterator[tuple[str, Plac
     bound = asked(function, "__self__")
     if bound is not None and bound is not owner:
         yield "self", Itself(bound)
-    if isinstance(inner, types.FunctionType) or (inner is not owner and bound is None):
+    if is_a(inner, types.FunctionType) or (inner is not owner and bound is None):
         yield asked(inner, "__name__", "function"), Itself(inner)
 
 

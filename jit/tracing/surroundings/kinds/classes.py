@@ -16,7 +16,7 @@ from ..facts import AbstractClasses, DecimalContext, Fact
 from ..footprints import Footprint
 from ..observations import Observations
 from ..origins import file_of, is_foreign_class, is_known_module, is_ours
-from ..peeking import asked
+from ..peeking import asked, is_a
 from ..places import Child, ClassEntryOf, ClassOf, EntryOf, Itself
 from .object_kind import Line, ObjectKind, Same
 
@@ -68,11 +68,11 @@ def _entries(prefix: str, kind: type) -> Iterator[Child]:
             continue
         ours = base.__module__.startswith("jit.")
         for key, value in list(vars(base).items()):
-            is_code = isinstance(value, (types.FunctionType, property, staticmethod, classmethod))
+            is_code = is_a(value, (types.FunctionType, property, staticmethod, classmethod))
             if is_code or key not in _NAMELESS:
                 always = is_code and key.startswith("__") and (not ours or key == "__call__")
                 yield f"{prefix}{key}", ClassEntryOf(base, key), None if always else key
-            if isinstance(value, property):
+            if is_a(value, property):
                 for part in (value.fset, value.fdel):
                     if part is not None:
                         yield f"{prefix}{key}", Itself(part), key

@@ -11,15 +11,15 @@ import numpy as np
 
 from jit.eager.generators import Generator
 from jit.eager.tensors import Tensor
-from jit.ir.scalars import exactly
+from jit.ir.scalars import exactly, plain_value
 
 from ..contents import copy_of, is_copied
-from ..facts import DecimalContext, NamesOf
+from ..facts import DecimalContext, Fact, NamesOf
 from ..footprints import Footprint
 from ..known_types import PLAIN, SETTLED, is_bare
 from ..observations import Observations
 from ..peeking import attributes_of, space_of
-from ..places import Child, ElementOf, EntryOf
+from ..places import Child, ElementOf, entry_of
 from .object_kind import Line, ObjectKind, Same
 
 
@@ -38,7 +38,7 @@ class Tensors(ObjectKind):
 
     def below(self, prefix: str, value: Any, footprint: Footprint) -> Iterator[Child]:
         for key in attributes_of(value):
-            yield f"{prefix}{key}", EntryOf(vars(value).get, key), None
+            yield f"{prefix}{key}", entry_of(vars(value), key), None
 
 
 class Generators(ObjectKind):
@@ -60,7 +60,7 @@ class PlainValues(ObjectKind):
     attributes = "of subclasses"
 
     def look(self, seen: Observations, name: str, value: Any) -> Line:
-        shown = exactly(value)[1] if isinstance(value, (float, complex)) else value
+        shown = exactly(plain_value(value))[1]
         if is_bare(value):
             return (name, type(value), shown)
         space = space_of(value) or {}
@@ -83,13 +83,10 @@ class Decimals(ObjectKind):
 
     called = "a decimal number"
     types = (decimal.Decimal,)
-    attributes = "never"
+    attributes = "of subclasses"
 
-    def includes(self, kind: type) -> bool:
-        return kind is decimal.Decimal
-
-    def look(self, seen: Observations, name: str, value: Any) -> Line:
-        return (name, Same(value), seen.note_fact(name, DecimalContext()))
+    def fact_about(self, value: Any) -> Fact:
+        return DecimalContext()
 
 
 # -- objects that are watched by a copy of their contents --------------------------------------------------------
