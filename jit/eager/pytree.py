@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jit.ir.errors import Error, UsageError
-from jit.ir.scalars import bits
+from jit.ir.scalars import exactly, plain_value
 
 from .proxies import TracedScalar
 from .tensors import Size, Tensor
@@ -56,19 +56,16 @@ class Static:
 
 def _static_key(value: Any) -> Any:
     kind = type(value)
-    if isinstance(value, (int, float, str, bytes)) and not isinstance(value, enum.Enum) and hasattr(value, "__dict__"):
-        return (kind, repr(value), tuple((name, _static_key(item)) for name, item in vars(value).items()))
-    if isinstance(value, Tensor) and value._array is None:
+    if issubclass(kind, Tensor) and value._array is None:
         return (kind, "undefined")
-    if isinstance(value, float):
-        return (kind, bits(value))
-    if isinstance(value, complex):
-        return (kind, bits(value.real), bits(value.imag))
-    if isinstance(value, (set, frozenset)) and not any(isinstance(item, Tensor) for item in value):
+    if issubclass(kind, (int, float, complex, str, bytes)) and not issubclass(kind, enum.Enum):
+        attributes = vars(value).items() if hasattr(value, "__dict__") else ()
+        return (kind, exactly(plain_value(value))[1], *((name, _static_key(item)) for name, item in attributes))
+    if issubclass(kind, (set, frozenset)) and not any(issubclass(type(item), Tensor) for item in value):
         return (kind, tuple(map(_static_key, value)))  # loops over it take its order
-    if isinstance(value, (np.ndarray, np.generic)):
+    if issubclass(kind, (np.ndarray, np.generic)):
         return (kind, value.dtype.str, value.shape, value.tobytes())
-    if isinstance(value, (bytearray, decimal.Decimal)):
+    if issubclass(kind, (bytearray, decimal.Decimal)):
         return (kind, repr(value))
     try:
         hash(value)
@@ -102,7 +99,7 @@ class ObjectError(UsageError, TypeError):
     def __init__(self, error: Any) -> None:
         reason = error if isinstance(error, str) else f"its own methods raise {type(error).__name__} ({error})"
         super().__init__(
-            f"an object among the arguments, or one that the function reads, cannot be looked at: {reason}"
+            f"an object among the arguments, or one that the function reads or returns, cannot be looked at: {reason}"
         )
 
 
@@ -136,26 +133,27 @@ def too_deep() -> NestingError:
 
 
 def _flatten(value: Any, leaves: list[Any], depth: int) -> Structure:
-    if isinstance(value, Tensor) or type(value) is TracedScalar:
+    kind = type(value)  # and no `isinstance`, which asks the object: it may fail, or claim another class
+    if issubclass(kind, Tensor) or kind is TracedScalar:
         leaves.append(value)
         return TENSOR
     depth += 1
     if depth > DEEPEST:
         raise too_deep()
-    if type(value) in (list, tuple, Size):
-        return Structure(type(value), (), tuple(_flatten(item, leaves, depth) for item in value))
-    if isinstance(value, (list, tuple, deque)) and not _is_of_c(type(value)):
+    if kind in (list, tuple, Size):
+        return Structure(kind, (), tuple(_flatten(item, leaves, depth) for item in value))
+    if issubclass(kind, (list, tuple, deque)) and not _is_of_c(kind):
         return _with_attributes(value, range(len(value)), value, leaves, depth)
-    if isinstance(value, dict):
-        keys = [key if type(key) is str or isinstance(key, Tensor) else Static(key) for key in value]
+    if issubclass(kind, dict):
+        keys = [key if type(key) is str or issubclass(type(key), Tensor) else Static(key) for key in value]
         return _with_attributes(value, keys, list(value.values()), leaves, depth)
-    if isinstance(value, slice):
+    if kind is slice:
         ends = (value.start, value.stop, value.step)
         return Structure(slice, (), tuple(_flatten(item, leaves, depth) for item in ends))
-    if type(value) is SimpleNamespace:
+    if kind is SimpleNamespace:
         return _with_attributes(value, (), (), leaves, depth)
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        names = [f.name for f in dataclasses.fields(value)]
+    if dataclasses.is_dataclass(kind):
+        names = [f.name for f in dataclasses.fields(kind)]
         return _with_attributes(value, names, [getattr(value, name) for name in names], leaves, depth)
     return Structure("static", (Static(value),), ())
 
@@ -173,7 +171,7 @@ def _with_attributes(value: Any, keys: Iterable[Any], items: Iterable[Any], leav
     keys = list(keys)
     more = {name: item for name, item in _attributes(value).items() if name not in keys}
     keys, items = [*keys, *map(Attribute, more)], [*items, *more.values()]
-    if not more and isinstance(value, (list, tuple)):
+    if not more and issubclass(type(value), (list, tuple)):
         keys = []  # as plain lists and tuples have none
     return Structure(type(value), tuple(keys), tuple(_flatten(item, leaves, depth) for item in items))
 
@@ -191,9 +189,9 @@ def _attributes(value: Any) -> dict[str, Any]:
             with contextlib.suppress(Exception):  # empty, or a look-up of the user's that fails
                 if name not in ("__dict__", "__weakref__"):
                     found[name] = getattr(value, name)
-    if isinstance(value, defaultdict):
+    if issubclass(type(value), defaultdict):
         found["default_factory"] = value.default_factory
-    if isinstance(value, deque):
+    if issubclass(type(value), deque):
         found["maxlen"] = value.maxlen
     return found
 
@@ -281,12 +279,30 @@ def _without_undefined(leaves: Iterator[Any], structure: Structure, kept: list[A
     return structure._replace(children=children)
 
 
-def statics(structure: Structure) -> Iterator[Any]:
-    """The non-tensors of a nest."""
+def statics(structure: Structure, keys: bool = True) -> Iterator[Any]:
+    """The non-tensors of a nest, and with `keys` the objects that are keys of its dicts."""
     if structure.kind == "static":
         yield structure.keys[0].value
+    elif keys:
+        yield from (key.value for key in structure.keys if type(key) is Static and not _is_whole(key.value))
     for child in structure.children:
-        yield from statics(child)
+        yield from statics(child, keys)
+
+
+def _is_whole(key: Any) -> bool:
+    """Whether a key is nothing but a number or a string, or a tuple of them."""
+    return type(key) in _WHOLE or (type(key) is tuple and all(map(_is_whole, key)))
+
+
+_WHOLE = (bool, int, float, complex, str, bytes, type(None))
+
+
+def _text_of(key: Any) -> str:
+    """The text of a key, or its class's name if it has none."""
+    try:
+        return str(key)
+    except Exception:  # a method of the user's
+        return type(key).__name__
 
 
 def paths(structure: Structure, prefix: str = "") -> list[str]:
@@ -296,7 +312,7 @@ def paths(structure: Structure, prefix: str = "") -> list[str]:
         return [prefix or "input"]
     if kind == "static":
         return []
-    names = [str(k.value if type(k) is Static else k) for k in keys] or [str(i) for i in range(len(children))]
+    names = [_text_of(k.value) if type(k) is Static else str(k) for k in keys] or [str(i) for i in range(len(children))]
     fields = getattr(kind, "_fields", ())
     names[: len(fields)] = fields
     return [p for n, c in zip(names, children, strict=True) for p in paths(c, f"{prefix}.{n}" if prefix else n)]

@@ -42,7 +42,7 @@ __all__ = ["OnnxBuilder", "Origin", "Recorded"]
 
 
 WRITTEN_OUT = {"STFT": ("onesided",)}
-"""Attributes that are written even if they say the default: onnx's shape inference takes this one for 0 without."""
+"""Attributes that are written even if they say the default, since onnx's shape inference takes a missing one for 0."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Origin:
 
 @dataclass
 class Recorded:
-    """Results of an operator when it was traced: `g.out`."""
+    """A result of an operator as it was when traced: `g.out`."""
 
     builder: OnnxBuilder
     type: ExportedType
@@ -138,7 +138,7 @@ class OnnxBuilder:
 
         Args:
             name: The ONNX operator.
-            inputs: Proxies, None for an optional one left out; numbers and lists become constants.
+            inputs: Proxies, and None for an optional input that is left out; numbers and lists become constants.
             outputs: How many outputs to make.
             attributes: Numbers, strings, lists, DTypes and arrays; None is left out.
 
@@ -216,7 +216,7 @@ class OnnxBuilder:
             attributes: Further attributes of the node.
         """
         dims = wrap_dims(tuple(dim) if isinstance(dim, (tuple, list)) else dim, x.ndim)
-        axes = None if len(dims) >= x.ndim else self.ints(sorted(dims))  # a 0-d tensor has a dim 0 by courtesy
+        axes = None if len(dims) >= x.ndim else self.ints(sorted(dims))  # dims 0 and -1 are allowed for a 0-d tensor
         return self.op(name, x, axes, keepdims=int(keepdim), **attributes)
 
     def unsupported(self, reason: str, since: int | None = None) -> Unsupported:
@@ -414,7 +414,7 @@ class OnnxBuilder:
         return value
 
     def set_type(self, value: onnx_ir.Value, dtype: DType | None, dims: tuple[Dim, ...] | None) -> None:
-        """Say the element type and sizes of a value.
+        """Set the element type and sizes of a value.
 
         Args:
             value: The ONNX value.

@@ -2,8 +2,8 @@
 
 Note [Pairs]
     A complex tensor of sizes (2, 3) is, in the model, a real one of sizes (2, 3, 2): inputs, outputs and constants too.
-    Symbolics need not know. They write ONNX operators as ever; those that are given a `Pairs` come here and are written
-    over the pairs:
+    Symbolics need not know. They write ONNX operators as for real numbers; those that are given a `Pairs` come here and
+    are written over the pairs:
 
         %3 = Mul(%1, %2)            complex
         %3 = Concat(a * c - b * d, a * d + b * c)        for pairs (a, b) and (c, d), roughly
@@ -49,7 +49,7 @@ class Pairs(OnnxProxy):
 
     @property
     def known_dims(self) -> tuple[Dim, ...] | None:
-        """`dims`, inferred if nobody has said them."""
+        """`dims`, inferred if they were not set."""
         known = self.real.known_dims
         return None if known is None else known[:-1]
 
@@ -63,7 +63,7 @@ def as_pairs(array: Any) -> Any:
 
 
 def is_complex(call: OnnxCall) -> bool:
-    """Whether a call has to do with complex numbers."""
+    """Whether a call takes complex numbers, or casts to them."""
     wanted = call.attributes.get("to")
     return any(isinstance(x, Pairs) for x in call.inputs) or getattr(wanted, "is_complex", False)
 
@@ -76,7 +76,9 @@ def write(g: OnnxBuilder, call: OnnxCall) -> Any:
     """
     form = FORMS.get(call.name)
     if form is None:
-        raise Unsupported(f"{call.name} of complex numbers is nothing that ONNX computes")
+        raise Unsupported(
+            f"{call.name} of complex numbers is nothing that ONNX computes; compute with their real and imaginary parts"
+        )
     return form(g, call)
 
 
@@ -103,7 +105,7 @@ def _joined(g: OnnxBuilder, real: OnnxProxy, imaginary: OnnxProxy) -> Pairs:
 
 
 def _alike(g: OnnxBuilder, call: OnnxCall) -> Pairs:
-    """Operators that treat both parts alike, broadcasting included."""
+    """Write an operator that treats both parts alike, broadcasting included."""
     operands = [None if x is None else pairs_of(g, x) for x in call.inputs]
     return Pairs(g.op(call.name, *operands, **call.attributes))
 
@@ -146,7 +148,7 @@ def _shape(g: OnnxBuilder, call: OnnxCall) -> OnnxProxy:
 
 
 def _sized(g: OnnxBuilder, call: OnnxCall) -> Pairs:
-    """Reshape and Expand: the pairs stay."""
+    """Write Reshape or Expand with a last dim for the pairs."""
     x, shape = call.inputs
     assert isinstance(x, Pairs)
     return Pairs(g.op(call.name, x.real, g.op("Concat", shape, g.ints([2]), axis=0), **call.attributes))
@@ -160,7 +162,7 @@ def _transposed(g: OnnxBuilder, call: OnnxCall) -> Pairs:
 
 
 def _along(g: OnnxBuilder, call: OnnxCall) -> Pairs:
-    """Concat and Gather: the axis counted from the front."""
+    """Write Concat or Gather with its axis counted from the front."""
     pairs = [x for x in call.inputs if isinstance(x, Pairs)]
     axis = call.attributes.get("axis", 0) % pairs[0].ndim
     operands = [pairs_of(g, x) if isinstance(x, Pairs) else x for x in call.inputs]
@@ -168,7 +170,7 @@ def _along(g: OnnxBuilder, call: OnnxCall) -> Pairs:
 
 
 def _with_axes(position: int, added: bool = False) -> Callable[[OnnxBuilder, OnnxCall], Pairs]:
-    """Operators whose input number `position` names axes, which are to be counted from the front."""
+    """The form of operators whose input number `position` names axes, which are counted from the front."""
 
     def form(g: OnnxBuilder, call: OnnxCall) -> Pairs:
         x, *rest = call.inputs
@@ -184,14 +186,14 @@ def _from_front(axes: OnnxProxy | None, ndim: int, added: bool) -> Sequence[int]
     if axes is None:
         return range(ndim)
     if axes.constant is None:
-        raise Unsupported("it names dims of complex numbers that differ from run to run")
+        raise Unsupported("the dims of complex numbers that it names differ from run to run; name fixed ones")
     named = [int(axis) for axis in np.atleast_1d(axes.constant)]
     rank = ndim + len(named) if added else ndim
     return [axis % rank for axis in named]
 
 
 def _padded(g: OnnxBuilder, call: OnnxCall) -> Pairs:
-    """Pad: nothing before and behind the pairs; they are padded by zeros only."""
+    """Write Pad with no padding along the dim of the pairs; the others are padded with zeros only."""
     x, pads, value, *axes = call.inputs
     if not isinstance(x, Pairs) or pads is None or pads.constant is None or axes:
         raise Unsupported("complex numbers are padded by fixed amounts only")

@@ -55,9 +55,9 @@ class Converter:
     """Writes the nodes of a graph into a builder.
 
     Args:
-        builder: Where to.
+        builder: The builder that takes the nodes.
         sizes: Which sizes are fixed, and which follow the dynamic axes.
-        values: What stands for the graph's inputs: Proxies, Scalars; extended by every value that is written.
+        values: The proxies of the graph's inputs; those of every value that is written are added.
     """
 
     def __init__(self, builder: OnnxBuilder, sizes: KnownSizes, values: dict[Value, Any]) -> None:
@@ -70,7 +70,7 @@ class Converter:
         self.is_random = False
         """Whether the model draws random numbers of its own."""
         self.crash: Exception | None = None
-        """The first exception of a symbolic that is not one of ours."""
+        """The first exception of a symbolic that is not `Unsupported`."""
         self._inside: list[Node] = []
         self._lowest: dict[tuple[str, str], int | None] = {}
         self._on_trial = False
@@ -81,7 +81,7 @@ class Converter:
             self._convert(node)
 
     def require(self, value: Value) -> None:
-        """Put on the list that `value`, which the model returns, is one that ONNX does not give."""
+        """Note a problem if `value`, which the model returns, is an output that ONNX does not give."""
         found = self.values[value]
         if isinstance(found, Missing):
             self.g.origin = self._origin(value.node)
@@ -104,7 +104,7 @@ class Converter:
             self._bind(node, self._written(node))
         except Unsupported as obstacle:
             self._refuse(node, obstacle.reason)
-        except Exception as crash:  # a symbolic is anybody's code
+        except Exception as crash:  # a symbolic may be code of the user's
             self.crash = self.crash or crash
             self._refuse(node, f"its symbolic failed with {type(crash).__name__}: {crash}")
 
@@ -187,7 +187,7 @@ class Converter:
         return symbolic(self.g, *operands, **plain)
 
     def _arguments(self, node: Node, op: Op) -> list[Any]:
-        """Schema-ordered arguments: tensors as Proxies, in the dtype that the operator computes in."""
+        """Schema-ordered arguments: tensors as proxies, in the dtype that the operator computes in."""
         attributes = {key: self._resolved(node, item) for key, item in node.attributes.items()}
         arguments = op.join(self._resolved(node, node.args), attributes)
         wide = op.compute_dtype([_for_promotion(item) for item in arguments]) if op.promoted else None
@@ -243,7 +243,7 @@ class Converter:
     # -- what cannot be written ----------------------------------------------------------------------------------
 
     def _check_guard(self, node: Node) -> None:
-        """A guard goes if what it watches is the same in every run; else the model would hold for some runs only."""
+        """Drop a guard whose value is the same in every run; else note that the model would hold for some runs only."""
         watched = [value for value in node.inputs if value not in self.sizes.fixed and self.sizes.number(value) is None]
         if not watched:
             return
@@ -267,7 +267,7 @@ class Converter:
             self.values[value] = self._stand_in(value)
 
     def _stand_in(self, value: Value) -> Any:
-        """Something of the recorded type, to go on with."""
+        """A stand-in of the recorded type, so that the walk can go on."""
         if isinstance(value.type, ScalarType):
             return Scalar(self.g, KINDS.get(value.type.name, dtypes.float64), lambda: self.g.new_value(None, ()))
         if not isinstance(value.type, TensorType):

@@ -58,7 +58,7 @@ class Exported:
 
 @dataclass
 class _ModelInput:
-    """One input of the graph, and what becomes of it."""
+    """One input of the graph, and its name, numbers and dynamic axes in the model."""
 
     value: Value
     name: str
@@ -137,7 +137,9 @@ class _Export:
     def __init__(self, graph: Graph, opset: int, stage: int) -> None:
         last = len(graph.stages) - 1
         if isinstance(stage, bool) or not isinstance(stage, int) or not 0 <= stage <= last:
-            raise UsageError(f"The graph has stages 0 to {last}, so stage {stage!r} cannot be exported.")
+            raise UsageError(
+                f"The graph has stages 0 to {last}, so stage {stage!r} cannot be exported; pass one of these."
+            )
         self.graph = graph
         self.stage = stage
         self.g = OnnxBuilder(opset)
@@ -178,7 +180,9 @@ class _Export:
                 self.output_axes[name] = _named(name, dims)
             else:
                 inputs = [item.name for item in self.inputs if item.array is None]
-                raise UsageError(f"dynamic_axes names {name!r}, which is no input; the inputs are {_quoted(inputs)}.")
+                raise UsageError(
+                    f"dynamic_axes names {name!r}, which is not an input; the inputs are {_quoted(inputs)}."
+                )
         for item in self.inputs:
             shape = item.value.type.shape if isinstance(item.value.type, TensorType) else None
             item.axes.update({dim: str(size) for dim, size in enumerate(shape or ()) if type(size) is SizeExpr})
@@ -186,7 +190,7 @@ class _Export:
     # -- nodes ---------------------------------------------------------------------------------------------------
 
     def convert(self, updates_as_outputs: bool) -> None:
-        """Write all nodes; ExportError with the list of what cannot be written."""
+        """Write all nodes; ExportError lists those that cannot be written."""
         axes = {item.value: item.axes for item in self.inputs if item.axes}
         fixed = [item.value for item in self.inputs if item.array is not None]
         self.sizes = KnownSizes(self.graph, self.stage, axes, fixed)
@@ -202,7 +206,7 @@ class _Export:
         if self.converter.problems:
             raise ExportError(explain(self.converter.problems, self.g.opset)) from self.converter.crash
         if not self.results:
-            raise ExportError("The graph returns no tensors, so there is nothing to export.")
+            raise ExportError("The graph returns no tensors, so there is nothing to export; return at least one.")
         self.outputs = [self._output_value(item) for item in self.results]
         self.nodes = peephole.simplify(self.g.nodes, self.outputs)
 
@@ -228,7 +232,7 @@ class _Export:
         return [*stage.outputs, *updates] if updates_as_outputs else list(stage.outputs)
 
     def _is_result(self, item: Any) -> bool:
-        """Generators and Handles mean nothing outside; an undefined gradient is left out with a word."""
+        """Whether an item becomes an output: no generator, no Handle, and no undefined gradient, which is warned of."""
         if item is None or (isinstance(item, Value) and isinstance(item.type, UndefinedType)):
             self.warnings.append("one of the results is undefined, and left out of the model's outputs")
             return False
@@ -358,7 +362,9 @@ def _checked_names(what: str, names: Sequence[str] | None, default: Sequence[str
         raise UsageError(f"{what}_names must be a list of names, got {names!r}.")
     if len(names) != len(default):
         listed = ", ".join(default) or "none"
-        raise UsageError(f"There are {len(default)} {what}s ({listed}), but {len(names)} {what}_names.")
+        raise UsageError(
+            f"There are {len(default)} {what}s ({listed}), but {len(names)} {what}_names; pass one for each."
+        )
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise UsageError(f"{what}_names has {twice[0]!r} twice; every {what} needs a name of its own.")
@@ -375,7 +381,7 @@ def _check_input_type(value: Value) -> None:
     if isinstance(type, ScalarType) and type.name in KINDS:
         return
     if not isinstance(type, TensorType):
-        raise ExportError(f"The input {value.name!r} is a {type}, which ONNX cannot take.")
+        raise ExportError(f"The input {value.name!r} is a {type}, which ONNX cannot take; pass tensors and numbers.")
     if type.dtype is None or type.shape is None:
         raise ExportError(f"The type of the input {value.name!r} is not known: give it an element type and a shape.")
 
@@ -384,22 +390,28 @@ def _checked_array(value: Value, array: Any) -> np.ndarray[Any, Any]:
     """The numbers of an initializer, row-major, if they are what the graph's input is."""
     array = np.array(array, order="C", copy=None)
     if not isinstance(value.type, TensorType):
-        raise UsageError(f"The input {value.name!r} is no tensor, so it cannot be an initializer.")
+        raise UsageError(f"The input {value.name!r} is not a tensor; take it out of initializers.")
     given = TensorType(dtypes.from_numpy(array.dtype), array.shape)
     if value.type.dtype not in (None, given.dtype) or value.type.sizes not in (None, given.shape):
-        raise UsageError(f"The initializer {value.name!r} is {given}, but the graph says {value.type}.")
+        raise UsageError(
+            f"The initializer {value.name!r} is {given}, but the graph says {value.type}; pass such an array."
+        )
     return array
 
 
 def _axes_of(item: _ModelInput, dims: Mapping[int, str] | Sequence[int]) -> dict[int, str]:
     if item.array is not None:
-        raise UsageError(f"dynamic_axes names {item.name!r}, which is a weight of the model: its sizes are fixed.")
+        raise UsageError(
+            f"dynamic_axes names {item.name!r}, which is a weight of the model: its sizes are fixed; leave it out."
+        )
     rank = item.value.type.ndim if isinstance(item.value.type, TensorType) else 0
     assert rank is not None
     named = _named(item.name, dims)
     for dim in named:
         if not -rank <= dim < rank:
-            raise UsageError(f"dynamic_axes gives dim {dim} of {item.name!r}, which has {rank} dims.")
+            raise UsageError(
+                f"dynamic_axes gives dim {dim} of {item.name!r}, which has {rank} dims; name one of these."
+            )
     return {dim % rank: name for dim, name in named.items()}
 
 
@@ -413,7 +425,7 @@ def _named(name: str, dims: Any) -> dict[int, str]:
         raise UsageError(f"dynamic_axes[{name!r}] must be {{dim: axis name}} or a list of dims, got {dims!r}.")
     for dim, axis in named.items():
         if isinstance(dim, bool) or not isinstance(dim, int):
-            raise UsageError(f"dynamic_axes[{name!r}] has the dim {dim!r}, which is no whole number.")
+            raise UsageError(f"dynamic_axes[{name!r}] has the dim {dim!r}, which is not a whole number; pass an int.")
         if not isinstance(axis, str) or not axis:
             raise UsageError(f"dynamic_axes[{name!r}] gives dim {dim} the name {axis!r}; a name is a non-empty string.")
     return named

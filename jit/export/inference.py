@@ -1,4 +1,4 @@
-"""The sizes of one node's output by onnx's shape inference, for symbolics that ask for the rank of what they wrote."""
+"""The sizes of one node's output by onnx's shape inference, for symbolics that ask for the rank of their results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same operator at an older opset: what symbolics write in its newest form, in the form that the opset has.
+"""Operators at older opsets: calls that symbolics write in the newest form are brought to the form of the opset.
 
 Most changes are of one kind: an attribute became an input. `INPUTS` lists those, and they are turned back if the input
 is a constant. The others are functions in `REWRITES`.
@@ -43,7 +43,7 @@ def write(g: OnnxBuilder, call: OnnxCall) -> Any:
 
 
 def _swap_inputs(g: OnnxBuilder, call: OnnxCall) -> None:
-    """Attributes that became inputs, either way round."""
+    """Turn attributes that became inputs into inputs, or back, as the opset has them."""
     if call.name not in INPUTS:
         return
     since, names = INPUTS[call.name]
@@ -74,7 +74,7 @@ def _as_attribute(call: OnnxCall, index: int, name: str, since: int) -> None:
 
 
 def _drop_steps(call: OnnxCall, since: int) -> None:
-    """Slices before opset 10 have step 1."""
+    """Drop the steps of a Slice, which is only possible if all are 1."""
     if call.name != "Slice" or len(call.inputs) < 5 or call.inputs[4] is None:
         return
     steps = call.inputs[4].constant
@@ -84,7 +84,7 @@ def _drop_steps(call: OnnxCall, since: int) -> None:
 
 
 def _unwrap_axis(g: OnnxBuilder, call: OnnxCall) -> None:
-    """Before opset 11, dims are counted from the front only."""
+    """Count dims from the front, the only way before opset 11."""
     first = call.inputs[0] if call.inputs else None
     if g.opset >= 11 or first is None:
         return
@@ -155,7 +155,7 @@ def _equal(g: OnnxBuilder, call: OnnxCall) -> tuple[OnnxProxy, ...]:
 
 
 def _gemm(g: OnnxBuilder, call: OnnxCall) -> tuple[OnnxProxy, ...]:
-    """Before opset 11 there had to be something to add."""
+    """Give Gemm a 0 to add, which it needed before opset 11."""
     if len(call.inputs) < 3 or call.inputs[2] is None:
         call.inputs[2:] = [g.constant([0], like=call.inputs[0])]
     return g.write(call)
@@ -186,7 +186,7 @@ def _resize(g: OnnxBuilder, call: OnnxCall) -> tuple[OnnxProxy, ...]:
 
 
 def _whole_factors(dims: Any, sizes: Any) -> Any:
-    """The whole factors by which dims grow to sizes; None where that cannot be said."""
+    """The whole factors by which dims grow to sizes; None if there are none, or they are not known."""
     if dims is None or sizes is None or not all(isinstance(size, int) and size for size in dims):
         return None
     factors = [int(size) // dim for dim, size in zip(dims, sizes, strict=True)]
@@ -195,7 +195,7 @@ def _whole_factors(dims: Any, sizes: Any) -> Any:
 
 
 ALWAYS = 1000
-"""The condition of rewrites that every opset wants."""
+"""An opset above all that there are, for rewrites that every one of them needs."""
 REWRITES: dict[str, tuple[int, Callable[[OnnxBuilder, OnnxCall], tuple[OnnxProxy, ...]]]] = {
     "Equal": (11, _equal),
     "Gemm": (11, _gemm),

@@ -42,7 +42,7 @@ def check_opset(opset: Any) -> int:
     """`opset` (None: the default) if it is one that we can write; UsageError otherwise.
 
     Raises:
-        UsageError: It is none.
+        UsageError: It is not one of `OPSETS`.
     """
     if opset is None:
         return DEFAULT_OPSET
@@ -55,7 +55,7 @@ def element_type(dtype: DType) -> int:
     """The number of `dtype` in ONNX; ExportError for a type that onnx runtimes do not compute with.
 
     Raises:
-        ExportError: There is none.
+        ExportError: The dtype is complex.
     """
     if dtype.is_complex:
         raise ExportError(

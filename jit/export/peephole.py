@@ -4,7 +4,7 @@
 2. Transpose(x, identity)         ->  x
 3. Identity(x)                    ->  x
 4. Gemm(Transpose(a), b)          ->  Gemm[transA=1](a, b), and so for b
-    5. a node whose outputs nobody uses goes
+5. a node whose outputs are not used is removed
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Unsupported(Exception):
-    """Something that ONNX cannot express: raised by a symbolic, caught and listed by the converter."""
+    """A problem of a symbolic, which raises it: something that ONNX cannot express. The converter lists all of them."""
 
     def __init__(self, reason: str, since: int | None = None) -> None:
         super().__init__(reason)
@@ -73,7 +73,7 @@ class OnnxProxy:
 
     @property
     def known_dims(self) -> tuple[Dim, ...] | None:
-        """`dims`, inferred from the node if nobody has said them."""
+        """`dims`, inferred from the node if they were not set."""
         if self.dims is None:
             self.dims = self._builder.infer_dims(self)
         return self.dims
@@ -109,7 +109,7 @@ class Missing(OnnxProxy):
 
     Args:
         builder: The builder of the model.
-        reason: The reason to give to whom wants it.
+        reason: The problem to report if a node takes it as an input.
         dtype: The element type, or None if it is not known.
         dims: Sizes and names of dynamic axes, or None if not even the rank is known.
     """
@@ -123,7 +123,7 @@ class Missing(OnnxProxy):
 
     @property
     def value(self) -> onnx_ir.Value:
-        """There is none: Unsupported.
+        """Not available: ONNX does not give this output.
 
         Raises:
             Unsupported: Always.

@@ -1,4 +1,4 @@
-"""Symbolics that users register, for operators of theirs or in place of ours."""
+"""Symbolics that users register, for operators of their own or in place of built-in ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _REGISTERED: dict[str, dict[int, Symbolic]] = {}
 
 
 def register_symbolic(kind: str, function: Symbolic, since: int = 9) -> None:
-    """Say how an operator is written in ONNX.
+    """Register the function that writes an operator in ONNX.
 
     Args:
         kind: The traced operator: `aten::name`, `aten::name.overload`, `cpp::name`, or `^Name` for an
@@ -25,7 +25,7 @@ def register_symbolic(kind: str, function: Symbolic, since: int = 9) -> None:
         since: The lowest opset that it works for; of several, the newest that the target opset allows is used.
 
     Raises:
-        UsageError: If `kind` is no operator's name, `function` cannot be called, or there is no opset `since`.
+        UsageError: If `kind` is not the name of an operator, `function` cannot be called, or there is no opset `since`.
 
     >>> register_symbolic("aten::my_gelu", lambda g, x: g.op("Gelu", x), since=20)
     >>> unregister_symbolic("aten::my_gelu")

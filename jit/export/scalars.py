@@ -22,7 +22,7 @@ _DTYPES = {"bool": dtypes.bool_, "int": dtypes.int64, "float": dtypes.float64}
 
 @dataclass(frozen=True)
 class ScalarOp:
-    """The writing of one operator on Python numbers; what it gives is in `jit.ir.scalars`."""
+    """The writing of one operator on Python numbers; `jit.ir.scalars` says what the operator computes."""
 
     write: Callable[..., OnnxProxy]
     """`write(g, *operands)`: the nodes, for operands of one element type."""
@@ -55,7 +55,7 @@ def _shift(by: Callable[..., OnnxProxy]) -> Callable[..., OnnxProxy]:
 
     def write(g: OnnxBuilder, a: OnnxProxy, k: OnnxProxy) -> OnnxProxy:
         if k.constant is None:
-            raise Unsupported("ONNX shifts no signed integers, and by how much is not known")
+            raise Unsupported("ONNX shifts signed integers by fixed numbers only, as products and quotients")
         return by(g, a, g.constant(2 ** int(k.constant), like=a))
 
     return write

@@ -37,8 +37,8 @@ class Tolerance(NamedTuple):
     relative: float
     of_largest: float
     of_one: float = 0.0
-    """The distance of numbers next to 1: the floor in runs whose values are that large. Engines compute a sigmoid as
-    a half and something, which leaves a tiny one with the rounding of the half."""
+    """The spacing of numbers next to 1, which is the floor in runs with values that large: engines compute a sigmoid as
+    0.5 plus something, so a tiny result has the rounding error of the 0.5."""
 
 
 EXACT = Tolerance(0.0, 0.0)
@@ -50,9 +50,9 @@ TOLERANCES: dict[DType, Tolerance] = {
 }
 """The tolerance between two engines, by the element type of a tensor; types that are not listed agree exactly."""
 OF_THE_NOISE = 8.0
-"""The tolerance between two engines in multiples of the change of a result by rounding the inputs otherwise."""
+"""A further tolerance: multiples of how much a result changes if the inputs are rounded otherwise."""
 OF_THE_REFERENCE = {**TOLERANCES, dtypes.float64: TOLERANCES[dtypes.float32]}
-"""The same for onnx.reference, which computes some functions of float64 in float32."""
+"""The tolerances for onnx.reference, which computes some functions of float64 in float32."""
 
 
 @dataclass
@@ -91,8 +91,8 @@ def verify_model(
         tolerances: Rows that replace those of `TOLERANCES`.
         intermediates: `intermediates(run)` gives what values inside the model should be, by name; with it, a mismatch
             is traced to the first node that is wrong. It is only called after a mismatch.
-        noisy: `noisy(run)` gives what the outputs are when the inputs have been rounded otherwise: what is rounding
-            alone, such as a sum that is 0 but for it, may differ by about as much. Only called after a mismatch, too.
+        noisy: `noisy(run)` gives the outputs for inputs that are rounded otherwise: results that are rounding errors
+            alone, such as a sum that should be 0, may differ by about as much. Only called after a mismatch, too.
 
     Returns:
         What ran the model, the largest errors, and the sizes that were tried.
@@ -102,7 +102,9 @@ def verify_model(
         ExportError: If the model cannot be loaded or run.
     """
     if len(feeds) != len(expected):
-        raise UsageError(f"There are {len(feeds)} sets of inputs, but {len(expected)} of expected outputs.")
+        raise UsageError(
+            f"There are {len(feeds)} sets of inputs, but {len(expected)} of expected outputs; pass one of each per run."
+        )
     subject = getattr(model, "model", model)
     engine, run = open_engine(subject)
     table = {**(TOLERANCES if engine.startswith("onnxruntime") else OF_THE_REFERENCE), **(tolerances or {})}
@@ -111,7 +113,9 @@ def verify_model(
         feed = {name: as_pairs(array) for name, array in feed.items()}
         outputs = run(feed)
         if len(outputs) != len(wanted):
-            raise UsageError(f"The model has {len(outputs)} outputs, but {len(wanted)} are expected.")
+            raise UsageError(
+                f"The model has {len(outputs)} outputs, but {len(wanted)} are expected; pass one for each."
+            )
         found.sizes.append({name: list(np.shape(array)) for name, array in feed.items()})
         for (name, actual), reference in zip(outputs.items(), wanted):
             scale = largest_of([*feed.values(), *wanted])
@@ -152,8 +156,8 @@ def compare(
     """Compare two arrays in shape, element type and, within the table's tolerance, in value; NaN equals NaN.
 
     Args:
-        actual: What there is.
-        expected: What there should be.
+        actual: The array to check.
+        expected: The array that it should be.
         table: Tolerances by element types.
         scale: The largest magnitude in the run that the arrays belong to.
         noisy: What is expected when the inputs of the run have been rounded otherwise.
@@ -174,7 +178,7 @@ def compare(
 
 
 def _noise(expected: Any, noisy: Any) -> float:
-    """The largest difference of the elements of two arrays; 0 where that cannot be said."""
+    """The largest difference of the elements of two arrays; 0 if their shapes differ."""
     if noisy.shape != expected.shape:
         return 0.0
     with np.errstate(all="ignore"):
@@ -360,7 +364,7 @@ class _as_loadable:  # noqa: N801 - read as a verb
     def __enter__(self) -> bytes | str:
         if isinstance(self.model, (str, os.PathLike)):
             if not os.path.isfile(self.model):
-                raise UsageError(f"There is no model {os.fspath(self.model)!r}.")
+                raise UsageError(f"There is no model file {os.fspath(self.model)!r}; pass the path of one.")
             return os.fspath(self.model)
         if writer.initializer_bytes(self.model) <= writer.EXTERNAL_ABOVE:
             return writer.to_bytes(self.model)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import onnx_ir
 
 EXTERNAL_ABOVE = 1_500_000_000
-"""Bytes of weights from which on they go to a file of their own; a protobuf message ends at 2 GiB."""
+"""Bytes of weights above which they go to a file of their own; a protobuf message ends at 2 GiB."""
 MESSAGE_LIMIT = 2**31 - 2**20
 """Bytes of weights beyond which a model does not fit into one protobuf message."""
 _SMALL = 1024
@@ -34,17 +34,19 @@ def check_target(path: str | os.PathLike[str]) -> Path:
     try:
         target = Path(os.path.realpath(os.fspath(path)))
     except (TypeError, ValueError) as error:
-        raise UsageError(f"{path!r} is no path of a file: {error}.") from error
+        raise UsageError(f"{path!r} is not the path of a file ({error}); pass a str or a Path.") from error
     if target.is_dir():
         raise UsageError(f"Cannot write the model to {str(path)!r}: it is a folder; name a file in it.")
     if target.exists() and not target.is_file():
-        raise UsageError(f"Cannot write the model to {str(path)!r}: it is no ordinary file.")
+        raise UsageError(f"Cannot write the model to {str(path)!r}: it is not an ordinary file; name another one.")
     if not target.parent.is_dir():
         raise UsageError(
             f"Cannot write the model to {str(path)!r}: there is no folder {str(target.parent)!r}; make it first."
         )
     if not os.access(target.parent, os.W_OK):
-        raise UsageError(f"Cannot write the model to {str(path)!r}: the folder {str(target.parent)!r} is read-only.")
+        raise UsageError(
+            f"Cannot write the model to {str(path)!r}: the folder {str(target.parent)!r} is read-only; choose another."
+        )
     return target
 
 
@@ -73,7 +75,7 @@ def write_model(model: onnx_ir.Model, path: str | os.PathLike[str], external_dat
     Args:
         model: What to write.
         path: The file; an older one is replaced once the new one is complete.
-        external_data: "auto", "always" or "never" put the weights into a file of their own.
+        external_data: When the weights go to a file of their own: "auto" (above 1.5 GB), "always" or "never".
 
     Returns:
         The name of the file with the weights, if there is one.
@@ -92,7 +94,9 @@ def write_model(model: onnx_ir.Model, path: str | os.PathLike[str], external_dat
             _write_files(model, folder, target.name, data)
             _move_into_place(folder, target, data)
     except OSError as error:
-        raise ExportError(f"Cannot write the model to {str(path)!r}: {error.strerror or error}.") from error
+        raise ExportError(
+            f"Cannot write the model to {str(path)!r}: {error.strerror or error}; choose another place for it."
+        ) from error
     return data
 
 
@@ -123,7 +127,7 @@ def _write_files(model: onnx_ir.Model, folder: Path, name: str, data: str | None
 
 
 def _move_into_place(folder: Path, target: Path, data: str | None) -> None:
-    """The weights first: a model that is there has its weights."""
+    """Move the weights first, then the model, so that a model in its place has its weights."""
     if data is not None and (folder / data).exists():
         os.replace(folder / data, target.parent / data)
     os.replace(folder / target.name, target)

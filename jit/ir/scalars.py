@@ -28,6 +28,28 @@ def exactly(number: Any) -> tuple[type, Any]:
     return (type(number), number)
 
 
+def plain_value(value: Any) -> Any:
+    """The number or the text in an object of a class that is derived from one of Python's; others are left as they are.
+
+    What such a class makes of comparisons, hashes and texts is not asked.
+
+    >>> class Close(float):
+    ...     def __eq__(self, other): return abs(float(self) - float(other)) < 1
+    >>> Close(1.0) == Close(1.5), plain_value(Close(1.0)) == plain_value(Close(1.5))
+    (True, False)
+    """
+    if type(value) in _PLAIN:
+        return value
+    return next((take(value) for kind, take in _TAKING.items() if issubclass(type(value), kind)), value)
+
+
+_PLAIN = frozenset({bool, int, float, complex, str, bytes, type(None)})
+_TAKING: dict[type, Callable[[Any], Any]] = {
+    int: int.__int__, float: float.__float__, complex: complex.__pos__, str: str.__str__,
+    bytes: lambda text: bytes.__getitem__(text, slice(None)),
+}  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class ScalarFunction:
     """One function of Python numbers."""

@@ -8,6 +8,8 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from jit.ir.errors import UsageError
+
 from .parameters import FunctionParameters
 from .surroundings.calls import marks_of
 from .surroundings.surroundings import Surroundings
@@ -15,6 +17,8 @@ from .surroundings.surroundings import Surroundings
 
 class BoundMethods:
     """The traced functions of one method, by instance; none of them keeps its instance alive.
+
+    Instances are told apart by identity: equal ones may differ in what their class does not compare.
 
     Args:
         function: The method as its class has it.
@@ -24,18 +28,40 @@ class BoundMethods:
     def __init__(self, function: Callable[..., Any], make: Callable[..., Any]) -> None:
         self._function = function
         self._make = make
-        self._made: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+        self._made: dict[int, tuple[weakref.ref[Any], Any]] = {}
 
     def of(self, instance: Any) -> Any:
-        """The traced function for an instance: the same one as long as the instance lives."""
-        found = self._made.get(instance)
-        if found is None:
-            found = self._made[instance] = self._bound_to(instance)
-        return found
+        """The traced function for an instance: the same one as long as the instance lives.
 
-    def _bound_to(self, instance: Any) -> Any:
+        Raises:
+            UsageError: There are no weak references to instances of this class.
+        """
+        reference, made = self._made.get(id(instance), (None, None))
+        if reference is None or reference() is not instance:
+            reference = self._reference(instance)
+            made = self._bound_to(instance, reference)
+            self._made[id(instance)] = reference, made
+        return made
+
+    def _reference(self, instance: Any) -> weakref.ref[Any]:
+        """A reference with which the instance's entry goes."""
+        made, key = self._made, id(instance)
+
+        def forget(dead: weakref.ref[Any]) -> None:
+            if made.get(key, (None,))[0] is dead:
+                del made[key]
+
+        try:
+            return weakref.ref(instance, forget)
+        except TypeError:
+            raise UsageError(
+                f"a traced method of {type(instance).__name__} keeps its recordings as long as the instance lives, and "
+                "there are no weak references to this one; add '__weakref__' to the __slots__ of its class"
+            ) from None
+
+    def _bound_to(self, instance: Any, reference: weakref.ref[Any]) -> Any:
         """A traced function that knows the instance by a weak reference, or the instance's entry would never go."""
-        reference, function = weakref.ref(instance), self._function
+        function = self._function
 
         @functools.wraps(function)
         def method(*args: Any, **kwargs: Any) -> Any:

@@ -99,7 +99,7 @@ def test_unused_capsules_give_back_too() -> None:
 def test_a_capsule_is_used_once() -> None:
     capsule = jit.ones(3).__dlpack__()
     assert jit.from_dlpack(capsule).tolist() == [1.0, 1.0, 1.0]
-    with pytest.raises(jit.Error, match="taken it over already"):
+    with pytest.raises(jit.Error, match="it was used already"):
         jit.from_dlpack(capsule)
 
 

@@ -96,7 +96,7 @@ def test_what_is_wrong_with_a_call():
         verify_model(exported, [{"x": X}], [])
     with pytest.raises(UsageError, match="The model has 1 outputs, but 2 are expected"):
         verify_model(exported, [{"x": X}], [[X, X]])
-    with pytest.raises(UsageError, match=r"There is no model 'nowhere\.onnx'"):
+    with pytest.raises(UsageError, match=r"There is no model file 'nowhere\.onnx'"):
         verify_model("nowhere.onnx", [], [])
     with pytest.raises(ExportError, match="onnxruntime does not run the exported model"):
         verify_model(exported, [{"x": np.zeros(5, np.float32)}], [[X]])

@@ -96,11 +96,11 @@ def test_the_file_has_ordinary_rights(tmp_path):
 @pytest.mark.parametrize(
     ("path", "message"),
     [
-        ("/dev/null", "it is no ordinary file"),
+        ("/dev/null", "it is not an ordinary file"),
         ("/no/such/folder/m.onnx", "there is no folder '/no/such/folder'"),
         ("/tmp", "it is a folder; name a file in it"),
-        ("a\0b", "is no path of a file"),
-        (3, "is no path of a file"),
+        ("a\0b", "is not the path of a file"),
+        (3, "is not the path of a file"),
     ],
 )
 def test_paths_that_cannot_be_written(path, message):

@@ -11,7 +11,7 @@ import jit
 from jit.ir.errors import CompileError
 from jit.runtime.gpu.device import device_kernel
 from jit.runtime.kernels.codegen import compile_nest
-from jit.runtime.targets import FAMILIES, family_of
+from jit.runtime.targets import families, family_of
 from jit.runtime.targets.target import Target
 
 from ..passes.test_fuse_rows import ONE_KERNEL
@@ -40,8 +40,14 @@ def test_facts_follow_family_and_features(target, wanted):
     assert (*facts, target.has_scalef) == wanted
 
 
+def test_every_module_with_facts_is_a_family():
+    folder = Path(jit.__file__).parent / "runtime" / "targets"
+    assert len(families()) == len([path for path in folder.glob("*.py") if "\nFAMILY = " in path.read_text()])
+    assert {"x86", "arm", "nvidia", "amdgpu"} <= {family.name for family in families()}
+
+
 def test_every_family_is_found_by_its_triples():
-    for family in FAMILIES:
+    for family in families():
         assert {family_of(f"{triple}-somebody-somewhere") for triple in family.triples} == {family}
 
 
@@ -96,7 +102,7 @@ def test_an_amd_gpu_gets_assembly_of_every_operator(op):
 
 def test_what_no_gpu_is_is_refused():
     nest = FIVE["lstm cell"][0]
-    with pytest.raises(CompileError, match="is no GPU"):
+    with pytest.raises(CompileError, match="is not a GPU"):
         device_kernel(nest, Target.host())
     with pytest.raises(CompileError, match="takes no PTX"):
         _ = device_kernel(nest, GFX).ptx

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import weakref
 from typing import Any
@@ -239,3 +240,41 @@ def test_the_warning_that_calls_run_untraced_names_the_line_of_the_user() -> Non
 
 def test_a_parameter_may_be_called_self() -> None:
     assert jit.trace(jit.tanh)(self=jit.zeros(2)).tolist() == [0.0, 0.0]
+
+
+def test_methods_of_equal_instances_are_told_apart() -> None:
+    @dataclasses.dataclass(frozen=True)
+    class Scaled:
+        factor: float = dataclasses.field(compare=False)
+
+        @jit.trace
+        def apply(self, x: Any) -> Any:
+            return x * self.factor
+
+    @dataclasses.dataclass
+    class Shifted:
+        by: float
+
+        @jit.trace
+        def apply(self, x: Any) -> Any:
+            return x + self.by
+
+    x = jit.ones(2)
+    for kind, wanted in ((Scaled, 2.0), (Shifted, 3.0)):
+        first, second = kind(5.0), kind(2.0)
+        for _ in range(3):
+            first.apply(x)
+            assert second.apply(x).tolist() == [wanted] * 2
+        assert first.apply is first.apply and first.apply is not second.apply
+
+
+def test_an_instance_without_weak_references_is_refused_with_the_way_out() -> None:
+    class Slotted:
+        __slots__ = ("scale",)
+
+        @jit.trace
+        def apply(self, x: Any) -> Any:
+            return x * 2
+
+    with pytest.raises(jit.Error, match="add '__weakref__' to the __slots__"):
+        Slotted().apply(jit.ones(2))

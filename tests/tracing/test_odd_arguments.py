@@ -127,13 +127,16 @@ def failing(error):
     class Items(dict):
         __iter__ = fail
 
+    class Elements(set):
+        __iter__ = fail
+
     class Truth:
         __bool__ = fail
 
     class Kind:
         __class__ = property(fail)
 
-    kinds = (Attributes, Slotted, All, Dictionary, Equal, Hash, Text, Length, Items, Truth, Kind)
+    kinds = (Attributes, Slotted, All, Dictionary, Equal, Hash, Text, Length, Items, Elements, Truth, Kind)
     return {kind.__name__: kind for kind in kinds}
 
 
@@ -152,11 +155,21 @@ def test_objects_whose_methods_fail_are_no_error_of_ours(kind, error):
         lambda: jit.verify(lambda x: (thing, x + 1)[1], (jit.ones(1),)),
         lambda: jit.trace(lambda a, x: x + 1, example_inputs=(thing, jit.ones(1))).misses,
     ]
+    with contextlib.suppress(TypeError, error):  # what cannot be a key
+        keyed = {thing: 1}
+        uses.append(lambda: f(keyed, jit.ones(1)).item())
     for use in uses:
         try:
             assert use() in ([2.0] * 3, 2.0, 1, None)
         except jit.Error as found:  # what cannot be looked at, is said so
             assert isinstance(found, (ObjectError, jit.UsageError, jit.VerificationError)), found
+
+
+@pytest.mark.parametrize("kind", failing(RuntimeError))
+def test_a_result_whose_methods_fail_is_refused(kind):
+    make = failing(RuntimeError)[kind]
+    with pytest.raises(jit.Error, match=r"cannot be looked at|of type|not hashable"):
+        jit.trace(lambda x: (x + 1, make()))(jit.ones(1))
 
 
 def test_attributes_that_fail_do_not_keep_a_function_from_being_traced():

@@ -3,10 +3,12 @@
 import ast
 import dataclasses
 import dis
+import gc
 import importlib
 import itertools
 import operator
 import types
+import weakref
 from collections.abc import Iterator
 from typing import Any, cast
 
@@ -119,3 +121,90 @@ def test_the_first_recording_is_found_again_after_a_change_that_was_taken_back()
     SETTINGS["scale"] = 2.0
     assert f(x).tolist() == net.forward(x).tolist()
     assert f.misses == 2
+
+
+# -- one tensor in an argument and around the function -----------------------------------------------------------
+
+
+class Holder:
+    tensor: Any
+
+
+def _sum(around: Any) -> Any:
+    return lambda x, held: x * around + held.tensor * 3
+
+
+def _write_to_argument(around: Any) -> Any:
+    return lambda x, held: (held.tensor.add_(1), x * around)[1]
+
+
+def _write_around(around: Any) -> Any:
+    return lambda x, held: (around.add_(1), x * held.tensor)[1]
+
+
+def _compare(around: Any) -> Any:
+    return lambda x, held: x * (1.0 if held.tensor is around else 2.0)
+
+
+def _results(order: str, make: Any, wrap: Any) -> list[Any]:
+    """The results of calls with a holder of one of two tensors, of which the function itself reads the first."""
+    tensors = {"a": jit.ones(2), "b": jit.ones(2)}
+    f, holder, found = wrap(make(tensors["a"])), Holder(), []
+    for name in order:
+        tensors["a"].fill_(1), tensors["b"].fill_(5)
+        holder.tensor = tensors[name]
+        found.append([t.tolist() for t in (f(jit.ones(2), holder), *tensors.values())])
+    return found
+
+
+@pytest.mark.parametrize("order", ["aba", "bab", "aabb"])
+@pytest.mark.parametrize("make", [_sum, _write_to_argument, _write_around, _compare])
+def test_a_tensor_that_an_argument_holds_may_be_around_the_function_too(make: Any, order: str) -> None:
+    traced: Any = None
+
+    def wrap(function: Any) -> Any:
+        nonlocal traced
+        traced = jit.trace(function)
+        return traced
+
+    assert _results(order, make, wrap) == _results(order, make, lambda f: f)
+    assert "both in an argument and around" in traced.explain() and traced.hits >= 1
+
+
+def test_what_a_proxy_stands_for_is_not_kept_alive() -> None:
+    thing = Chooser()
+    reference, stand_in = weakref.ref(thing), weakref.proxy(thing)
+    thing.scale = 2.0
+    f = jit.trace(lambda x: x * stand_in.scale)
+    assert f(jit.ones(1)).item() == f(jit.ones(1)).item() == f(jit.ones(1)).item() == 2.0 and f.hits == 2
+    thing.scale = 3.0
+    assert f(jit.ones(1)).item() == 3.0
+    del thing
+    gc.collect()
+    assert reference() is None
+    with pytest.raises(ReferenceError):
+        f(jit.ones(1))
+
+
+# -- one object in several places --------------------------------------------------------------------------------
+
+
+class Label:
+    pass
+
+
+FAST, SLOW = Label(), Label()
+RATES = {FAST: 2.0, SLOW: 3.0}
+
+
+@pytest.mark.parametrize("order", ["fsfs", "sfsf", "ffss"])
+def test_objects_that_are_alike_are_told_apart(order: str) -> None:
+    labels, holder = {"f": FAST, "s": SLOW}, Holder()
+    around = jit.trace(lambda x: x * RATES[holder.tensor])
+    given = jit.trace(lambda x, held: x * RATES[held.tensor])
+    listed = jit.trace(lambda x, held: x * (2.0 if held[0].tensor is FAST else 3.0))
+    for name in order:
+        holder.tensor = labels[name]
+        found = [around(jit.ones(1)), given(jit.ones(1), holder), listed(jit.ones(1), [holder])]
+        assert [t.item() for t in found] == [RATES[holder.tensor]] * 3
+    assert (given.misses, given.hits) == (2, 2) and (around.misses, around.hits) == (2, 2)

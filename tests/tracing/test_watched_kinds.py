@@ -3,6 +3,8 @@
 Mocks, objects of `typing`, records of numpy and endless iterators are here, too.
 """
 
+import datetime
+import decimal
 import functools
 import itertools
 import sys
@@ -111,7 +113,71 @@ def _named(value: float, kind: Any = Thing) -> Any:
     return kind(k=value)
 
 
+class _Reaching(dict[str, Any]):
+    """A dict whose entries are its attributes, too."""
+
+    def __init__(self, **entries: Any) -> None:
+        super().__init__(entries)
+        self.__dict__ = self
+
+
+class _Answers(dict[str, Any]):
+    """A dict that gives what nobody has put in."""
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        return 9.0
+
+
+class _Money(decimal.Decimal):
+    """An amount, with attributes."""
+
+
+class _Day(datetime.date):
+    """A date, with attributes."""
+
+
+def _attributes_in(space: Any) -> Any:
+    made = Thing()
+    made.__dict__ = space
+    return made
+
+
 RECIPES: dict[str, Recipe] = {
+    # -- numbers of classes of the user's
+    "decimal context of a class of decimal numbers": Recipe(
+        lambda: _Money("1.5"), lambda v: float(v / 7),
+        lambda v: setattr(decimal.getcontext(), "prec", 1),
+    ),
+    "decimal number of the same class": Recipe(
+        lambda: [_Money("1.5")], lambda v: float(v[0]), lambda v: v.__setitem__(0, _Money("2.5"))
+    ),
+    "date": Recipe(
+        lambda: [_Day(2000, 1, 1)], lambda v: float(v[0].year), lambda v: v.__setitem__(0, _Day(2001, 1, 1))
+    ),
+    "attribute of a decimal number": Recipe(
+        lambda: _attached(_Money("1.5")), lambda v: v.k, _set("k", 3.0)
+    ),
+    # -- elements of sets
+    "a number that lies where another one lay": Recipe(
+        lambda: {float("2.5")}, lambda v: sum(v), lambda v: (v.clear(), v.add(float("3.5")))
+    ),
+    # -- keys of dicts
+    "class of a key": Recipe(
+        lambda: {1: 2.0}, lambda v: v.get(1, 3.0), lambda v: (v.clear(), v.update({"1": 2.0}))
+    ),
+    "None and its name as keys": Recipe(
+        lambda: {None: 2.0, "a": 1}, lambda v: v.get(None, 3.0), lambda v: (v.clear(), v.update({"None": 2.0, "a": 1}))
+    ),
+    # -- dicts with methods of their own
+    "entry of a dict that is called get": Recipe(
+        lambda: _Reaching(k=2.0, get=1, items=2), lambda v: v["k"] + v["items"], lambda v: dict.update(v, k=3.0)
+    ),
+    "get that one dict has": Recipe(
+        lambda: _attached(_Reaching(k=2.0), get=lambda key: 9.0), lambda v: v["k"], lambda v: dict.update(v, k=3.0)
+    ),
+    "attributes in a dict with a get of its own": Recipe(
+        lambda: _attributes_in(_Answers(k=2.0)), lambda v: v.k, _set("k", 3.0)
+    ),
     # -- classes
     "bases": Recipe(lambda: _rebased({"k": 2.0}, {"k": 3.0}), lambda v: v.kind.k, _rebase),
     "bases of the class of an object": Recipe(

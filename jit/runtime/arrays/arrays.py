@@ -27,7 +27,7 @@ def address_of(array: Any) -> int:
 
 
 def owner_of(array: Any) -> Any:
-    """The array whose memory `array` is a view of (itself if it is no view)."""
+    """The array whose memory `array` is a view of (itself if it is not a view)."""
     while True:
         base = array.base
         if isinstance(base, _StridedWindow):
@@ -85,7 +85,7 @@ def restrided(array: Any, sizes: tuple[int, ...]) -> Any:
     if start + geometry.numel <= owner.size:
         return window(array, geometry)
     if (start + geometry.numel) * array.itemsize > sys.maxsize:
-        raise ShapeError(f"a tensor of sizes {list(sizes)} is larger than any memory")
+        raise ShapeError(f"a tensor of sizes {list(sizes)} is larger than any memory; pass smaller sizes")
     longer = np.zeros(start + geometry.numel, array.dtype)
     longer[: owner.size] = owner.ravel(order="K")
     return longer[start:].reshape(sizes)
@@ -101,5 +101,6 @@ def check_inside(array: Any, geometry: Geometry) -> None:
     if start + low < 0 or start + high >= owner.size:
         raise ShapeError(
             f"as_strided: sizes {list(geometry.sizes)}, strides {list(geometry.strides)} and offset "
-            f"{start + geometry.offset} reach element {start + high} of a storage of {owner.size}"
+            f"{start + geometry.offset} reach elements {start + low} to {start + high} of a storage of {owner.size}; "
+            "pass ones that stay inside"
         )

@@ -1,5 +1,4 @@
-"""Runs `prim::raises`: an operator is tried, and whether it raises the error that it raised while recording is all
-that is kept."""
+"""Runs `prim::raises`: tries an operator, and says whether it raises the error that it raised while recording."""
 
 from __future__ import annotations
 
@@ -16,17 +15,17 @@ from .execute import execute
 
 
 def attempt(node: Node) -> Callable[[Callable[[Any], Any]], bool]:
-    """A function that says whether the operator raises as it did, given a lookup of what the node's Values are now."""
+    """A function that says whether the operator raises as it did, given a lookup of the node's Values."""
     wanted = attempt_of(node)
     if wanted is None:
-        raise GraphError(f"{node.kind} names no operator that there is")
+        raise GraphError(f"{node.kind} names no operator and error that exist; write it as in `jit.ir.attempts`")
     if raises_always(node) or (isinstance(wanted.what, Op) and wanted.what.kind == "composite"):
         return lambda lookup: True
 
     def run(lookup: Callable[[Any], Any]) -> bool:
         try:
             _try(wanted, wanted.arguments(node, lookup))
-        except Exception as error:  # any other error is another way through the function
+        except Exception as error:  # with another error the function takes another path
             return type(error).__name__ == wanted.error
         return False
 

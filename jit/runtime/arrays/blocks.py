@@ -1,4 +1,4 @@
-"""Large arrays in memory that is used again: what a dropped result has left serves the next result of its size.
+"""Large arrays in memory that is used again: the memory of a dropped result serves the next result of its size.
 
 Fresh memory of that size comes from the operating system, page by page on first touch, which takes longer than many a
 kernel that fills it (64 MB: 2.3 ms in memory that was used before, 7.4 ms in fresh memory). malloc gives large blocks
@@ -18,15 +18,15 @@ from typing import Any
 import numpy as np
 
 LARGE = 1 << 20
-"""Bytes from which on arrays are made here."""
+"""The size in bytes from which on arrays are made here; smaller ones are numpy's own."""
 ALIGNMENT = 64
-"""Bytes: where a cache line begins, so that whole lines can be written past the cache."""
+"""The alignment of arrays in bytes: a cache line, so that whole lines can be written past the cache."""
 KEPT = 1 << 28
-"""Bytes of unused blocks that are kept."""
+"""The most bytes of unused blocks that are kept."""
 
 
 class BlockPool:
-    """Blocks of memory that nobody uses, by size; `kept` bytes of them at most."""
+    """Blocks of unused memory, by size; `kept` bytes of them at most."""
 
     def __init__(self, kept: int = KEPT) -> None:
         self._most = kept
@@ -45,7 +45,7 @@ class BlockPool:
             return self._fresh(size)
 
     def give(self, memory: Any) -> None:
-        """Keep memory for the next who asks. What would be too much makes room by dropping all that was kept before."""
+        """Keep memory for the next array of its size; if it would be too much, everything kept before is dropped."""
         if self.nbytes + memory.nbytes > self._most:
             self.forget()
         if memory.nbytes <= self._most:
@@ -92,11 +92,11 @@ def empty(shape: tuple[int, ...], dtype: Any) -> Any:
         size *= extent
     if size < LARGE:
         return np.empty(shape, dtype)
-    memory = _pool.take(size + ALIGNMENT)  # a block that got none would have nothing to give back
+    memory = _pool.take(size + ALIGNMENT)  # before the block is made: one without memory could give none back
     array = np.asarray(_HeapBlock(_pool, memory, shape, dtype))
     return array if array.dtype is dtype else array.view(dtype)
 
 
 def forget() -> None:
-    """Give memory that dropped arrays have left back to the operating system."""
+    """Give the memory of dropped arrays back to the operating system."""
     _pool.forget()

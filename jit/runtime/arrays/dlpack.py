@@ -1,8 +1,8 @@
 """DLPack, by which array libraries lend each other memory: capsules from numpy arrays, and arrays from capsules.
 
-numpy speaks it too, but not of bfloat16, and not of read-only memory to those who ask for the old protocol. Here both
-protocols are spoken (DLManagedTensor, and since version 1 DLManagedTensorVersioned with its flags), of memory that the
-CPU reaches.
+numpy has it too, but without bfloat16 and, in the old protocol, without read-only memory. This module has both
+protocols (DLManagedTensor, and since version 1 DLManagedTensorVersioned with its flags), for memory that the CPU
+reaches.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from jit.ir.errors import Error
 from .arrays import address_of, seen
 
 VERSION = (1, 1)
-"""The newest version spoken."""
+"""The newest version of the protocol that this module has."""
 CPU, CUDA_HOST = 1, 3
 """Kinds of devices whose memory the CPU reaches."""
 READ_ONLY, COPIED = 1, 2
 """Bits of a versioned tensor's flags."""
 OLD, NEW = b"dltensor", b"dltensor_versioned"
 USED = {OLD: b"used_dltensor", NEW: b"used_dltensor_versioned"}
-"""The names of capsules, and what the names become once somebody has taken the memory over."""
+"""The names of capsules, and the names that they get once the memory is taken over."""
 
 
 class ExchangeError(Error, BufferError):
-    """Memory cannot be lent as it was asked for."""
+    """Memory that cannot be lent, or a capsule whose memory cannot be used."""
 
 
 # -- the structures of dlpack.h ----------------------------------------------------------------------------------
@@ -79,7 +79,10 @@ def _code_of(dtype: Any) -> _DataType:
 
 def _dtype_of(given: _DataType) -> Any:
     if given.lanes != 1 or (given.code not in _KINDS and (given.code, given.bits) != (_BFLOAT, 16)):
-        raise ExchangeError(f"tensors hold no elements of DLPack's type {given.code} with {given.bits} bits")
+        raise ExchangeError(
+            f"tensors hold no elements of DLPack's type {given.code} with {given.bits} bits and {given.lanes} lanes; "
+            "convert them in the library that lends them"
+        )
     return _bfloat16 if given.code == _BFLOAT else np.dtype(f"{_KINDS[given.code]}{given.bits // 8}")
 
 
@@ -92,7 +95,7 @@ def _api(name: str, result: Any, *arguments: Any) -> Any:
 
 _Destructor = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
 _new = _api("PyCapsule_New", ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, _Destructor)
-# In the destructor nobody may hold the capsule again, so it is an address there and in what is called with it.
+# A destructor must not make new references to its capsule, so it handles the address, as do the functions it calls.
 _name_at = _api("PyCapsule_GetName", ctypes.c_char_p, ctypes.c_void_p)
 _pointer_at = _api("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)
 _rename = _api("PyCapsule_SetName", ctypes.c_int, ctypes.py_object, ctypes.c_char_p)
@@ -101,7 +104,7 @@ _rename = _api("PyCapsule_SetName", ctypes.c_int, ctypes.py_object, ctypes.c_cha
 # -- lending -----------------------------------------------------------------------------------------------------
 
 _lent: dict[int, tuple[Any, ...]] = {}
-"""Objects that must live as long as somebody holds the memory, by the address of the structure that describes it."""
+"""Objects that must live as long as their memory is lent, by the address of the structure that describes it."""
 
 
 @_Deleter  # type: ignore[untyped-decorator]
@@ -122,14 +125,14 @@ def lend(array: Any, max_version: Any = None, copy: bool | None = None) -> Any:
     Args:
         array: What to lend.
         max_version: The newest protocol that the other side speaks; None: the one before versions.
-        copy: Whether to lend a copy; None: only where there is no other way.
+        copy: True to lend a copy; False or None to lend the array's own memory.
 
     Raises:
-        ExchangeError: The memory is read-only, the other side could not be told, and a copy was refused.
+        ExchangeError: The memory is read-only, the other side's protocol cannot say so, and no copy was asked for.
     """
     versioned = max_version is not None and max_version[0] >= VERSION[0]
     if not copy and not (array.flags.writeable or versioned):
-        raise ExchangeError("this memory is read-only, which DLPack says since version 1; clone() the tensor first")
+        raise ExchangeError("this memory is read-only, which DLPack can say since version 1; clone() the tensor first")
     if copy:
         array = array.copy()
     name = NEW if versioned else OLD
@@ -171,13 +174,15 @@ def borrow(capsule: Any) -> Any:
     """A numpy array of the memory that a capsule lends; the capsule is used up."""
     name = _name_at(id(capsule)) if type(capsule).__name__ == "PyCapsule" else None
     if name not in _STRUCTURES:
-        raise ExchangeError("this capsule lends no memory, or somebody has taken it over already")
+        raise ExchangeError("this capsule lends no memory, or it was used already; ask its owner for a new one")
     managed = _STRUCTURES[name].from_address(_pointer_at(id(capsule), name))
     if name == NEW and managed.major != VERSION[0]:
-        raise ExchangeError(f"the memory is described by DLPack {managed.major}, and {VERSION[0]} is spoken here")
+        raise ExchangeError(f"the capsule is of DLPack version {managed.major}; ask for one with max_version={VERSION}")
     tensor = managed.tensor
     if tensor.device.kind not in (CPU, CUDA_HOST):
-        raise ExchangeError(f"the memory lies on a device of kind {tensor.device.kind}, which the CPU does not reach")
+        raise ExchangeError(
+            f"the memory lies on a device of kind {tensor.device.kind}, which the CPU does not reach; pass a copy on it"
+        )
     dtype = _dtype_of(tensor.dtype)
     _rename(capsule, USED[name])
     return _array_of(_Loan(managed), tensor, dtype, name == NEW and bool(managed.flags & READ_ONLY))

@@ -28,7 +28,7 @@ _compute_dtypes: dict[Any, Any] = {}
 
 
 class _Warnings:
-    """The setting of `np.errstate`, for a numpy that keeps it elsewhere than where it is looked for below."""
+    """The setting of `np.errstate`, for versions of numpy that do not keep it where the import below looks."""
 
     def set(self, ignored: Any) -> dict[str, Any]:
         return np.seterr(**ignored)  # type: ignore[return-value]
@@ -122,7 +122,7 @@ def _dtypes_of(op: Op, values: Sequence[Any]) -> tuple[Any, Any]:
 
 
 def _signature(value: Any) -> Any:
-    """An operator may refuse negative numbers, see `pow`."""
+    """The facts of an operand that rules of dtypes look at; an operator may refuse negative numbers, see `pow`."""
     if isinstance(value, np.ndarray):
         return value.dtype, value.ndim > 0
     return type(value), type(value) is int and value < 0

@@ -53,7 +53,7 @@ class Assembler:
         self.count = 0
         """The number of registers."""
         self.guards = 0
-        """The number of the next guard that says none."""
+        """The number of the next guard whose node has no attribute `index`."""
         self.registers: dict[Value, int] = {}
         self.sizes: dict[SizeExpr, int] = {}
         """The registers of sizes that are expressions."""
@@ -93,7 +93,7 @@ class Assembler:
         return run
 
     def finish(self) -> None:
-        """All nodes have their instructions: say what stages return, and when registers are freed."""
+        """Note what stages return and when registers are freed, once all nodes have their instructions."""
         for program, stage in zip(self.programs, self.graph.stages, strict=True):
             self._compute_sizes(stage.outputs, program, stage.result)
             program.outputs = [map_template(self._placed(self.registers), o) for o in stage.outputs]
@@ -156,7 +156,7 @@ class Assembler:
         host = self.host
         if host is None:
             raise GraphError(
-                f"{node.kind} calls a function of the user's, and this interpreter was given no host to run it"
+                f"{node.kind} calls a Python or native function, and this interpreter has no host to run it; pass one"
             )
 
         def run(r: Registers) -> None:
@@ -215,12 +215,12 @@ class Interpreter(Runner):
         return [()] * len(self.programs)
 
     def native_call(self, stage: int) -> Any:
-        """None: this goes node by node."""
+        """None: the interpreter goes node by node."""
         return None
 
     @property
     def local_plan(self) -> Interpreter:
-        """This."""
+        """The interpreter itself."""
         return self
 
     def freeze(self) -> None:
@@ -398,7 +398,10 @@ def _raises(_: Assembler, node: Node, results: list[int], registers: Places) -> 
 def _evaluate(assembler: Assembler, node: Node, results: list[int], registers: Places) -> Instruction:
     fetch, wanted, host = _fetcher(node.operands, registers), node.attribute("wanted"), assembler.host
     if host is None:
-        raise GraphError("prim::Eval runs a backward of the user's, and this interpreter was given no host to run it")
+        raise GraphError(
+            "prim::Eval runs the backward of a Python or native function, and this interpreter has no host to run it; "
+            "pass one"
+        )
 
     def run(r: Registers) -> None:
         *gradients, handle = fetch(r)

@@ -1,11 +1,11 @@
-"""Pointwise operators on large arrays: results in memory that is used again, and what lies between in the cache.
+"""Pointwise operators on large arrays: results in memory that is used again, and intermediate values in the cache.
 
 Note [Parts]
     A body such as `exp(min(x, 0)) / (1 + exp(-abs(x)))` makes six arrays on its way. Of 64 MB each they come from the
     operating system, page by page, and go through main memory twice. So the body runs on parts of the operands that fit
-    into the cache, one after the other, and each part of the result is written where it belongs. A body works element
-    by element, by what an operator is called pointwise for, so the values are the same. Where it is a single function
-    of numpy's, that writes its result itself, in one go.
+    into the cache, one after the other, and each part of the result is written where it belongs. The body of a
+    pointwise operator works element by element, so the values are the same. Where it is a single function of numpy's,
+    that function writes the whole result by itself.
 
 Note [Transposed operands]
     Results are row-major, whatever the operands are. A transposed operand whose columns lie a power of two apart is
@@ -37,7 +37,7 @@ Part = tuple[slice, ...]
 
 
 def is_large(op: Op, values: Sequence[Any], itemsize: int) -> bool:
-    """Whether the result of a pointwise operator, elements of `itemsize` bytes, is worth what happens here."""
+    """Whether the result of a pointwise operator, elements of `itemsize` bytes, is large enough for this module."""
     most = itemsize
     for index in op.promoted:
         value = values[index]

@@ -52,4 +52,4 @@ def call_native(
         buffer.dtype, buffer.device = _CODES[array.dtype], 0
     status = function(buffers, len(arrays), context)
     if status != 0:
-        raise Error(f"the native function {name} failed with status {status}")
+        raise Error(f"the native function {name} failed with status {status}; it has to return 0 for success")

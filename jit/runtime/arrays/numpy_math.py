@@ -22,7 +22,7 @@ def __getattr__(name: str) -> Any:
 
 
 FEW = 64
-"""Rows."""
+"""The most rows of a left operand for which `matmul` swaps its operands."""
 
 
 def matmul(a: Any, b: Any, out: Any = None) -> Any:

@@ -18,7 +18,7 @@ Instruction = Callable[[Registers], None]
 
 
 class GuardFailed(Exception):
-    """A value that Python decided upon while tracing is another one now; nothing has been committed."""
+    """A guard's failure: a value on which Python decided while tracing is another one now. Nothing has been written."""
 
     def __init__(self, index: int, actual: Any) -> None:
         super().__init__(f"guard {index} saw {actual!r}")

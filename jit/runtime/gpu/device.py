@@ -1,8 +1,8 @@
 """A nest as a kernel of a GPU: its LLVM IR, and the assembly that LLVM prints; nothing here needs a GPU or its toolkit.
 
-The end of `nest -> schedule -> gpu.schedule -> gpu.machine -> device`. For NVIDIA's the assembly is PTX, which the
-driver takes to launch a kernel: `ptxas`, which the driver contains too, is run only to see that it is accepted and what
-it costs. For AMD's it is text to look at.
+The end of `nest -> schedule -> gpu.schedule -> gpu.machine -> device`. For NVIDIA's GPUs the assembly is PTX, which the
+driver takes to launch a kernel; `ptxas` is run only to see that it accepts the PTX and what the kernel costs. For AMD's
+GPUs it is text to look at.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class DeviceKernel:
         return geometry_of(self.nest, self.loops, self.function)
 
     def assemble(self) -> bytes:
-        """See `assemble`."""
+        """The machine code that ptxas makes of the PTX, see the function `assemble`."""
         return assemble(self.ptx, self.target.cpu)
 
 
@@ -90,9 +90,11 @@ def device_kernel(nest: Nest, target: Target) -> DeviceKernel:
     True
     """
     if not target.is_gpu:
-        raise CompileError(f"{target.triple} is no GPU: choose one with Target.nvidia('sm_80') or Target.amdgpu(...)")
+        raise CompileError(
+            f"{target.triple} is not a GPU: choose one with Target.nvidia('sm_80') or Target.amdgpu(...)"
+        )
     if 0 in nest.extents:
-        raise CompileError(f"{nest.name}: a nest without points has nothing to launch")
+        raise CompileError(f"{nest.name}: a nest without points has nothing to launch; leave it out")
     nest = without_kept(nest)
     loops = schedule(nest)
     chosen = grid(nest, loops)
@@ -143,7 +145,7 @@ def assemble(ptx: str, arch: str) -> bytes:
         command = [ptxas, f"--gpu-name={arch}", "--fmad=false", str(source), "--output-file", str(result)]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode != 0:
-            raise CompileError(f"ptxas refuses the kernel: {(done.stderr or done.stdout).strip()}")
+            raise CompileError(f"ptxas refuses the kernel ({(done.stderr or done.stdout).strip()}); run it on the CPU")
         return result.read_bytes()
 
 

@@ -116,7 +116,7 @@ class GridMachine:
     # -- the thread's place --------------------------------------------------------------------------------------
 
     def _place(self) -> None:
-        """Give the parallel loops their indices: of this thread, or of its block."""
+        """Give the parallel loops the indices of this thread or of its block."""
         block = self._special(self.dialect.block)
         extents = [self.memory.number("extent", loop) for loop in range(self.loops.parallel)]
         if self.grid.kind == "points":
@@ -128,7 +128,7 @@ class GridMachine:
             self.memory.indices.update(enumerate(self._split(block, extents)))
 
     def _leave_beyond(self, point: Register, extents: Sequence[Register]) -> None:
-        """The last block may have more threads than there are points."""
+        """End those threads of the last block that have no point to compute."""
         points = extents[0]
         for extent in extents[1:]:
             points = self._product(points, extent)
@@ -137,7 +137,7 @@ class GridMachine:
         self.builder.block("inside", 0)
 
     def _place_in_tile(self, block: Register, extents: Sequence[Register]) -> None:
-        """Threads with no result of their own compute the last one again, and do not store it."""
+        """Give each thread of a tile its result; one beyond the last computes the last again, and does not store it."""
         row = self.builder.binary("udiv", self.thread, _number(TILE))
         column = self.builder.binary("urem", self.thread, _number(TILE))
         self.steps_of = {self.loops.lane: row, self.loops.jam: column}
@@ -321,7 +321,7 @@ class GridMachine:
     # -- shared memory -------------------------------------------------------------------------------------------
 
     def _share(self, slot: int, index: Register, value: LaneValue) -> None:
-        """Write an element of what all threads share; they may read it behind the next barrier."""
+        """Write an element to shared memory; other threads may read it behind the next barrier."""
         register = value.register
         if register.type == "i1":
             register = self.builder.convert("zext", register, "i8")
@@ -340,7 +340,9 @@ class GridMachine:
         """The address of an element, `slot` times 8 bytes and `index` elements from the start."""
         self.shared_bytes = max(self.shared_bytes, (slot + self.grid.threads) * 8)
         if self.shared_bytes > (most := self.dialect.shared_bytes):
-            raise CompileError(f"{self.nest.name}: its rows need more than {most} bytes of shared memory")
+            raise CompileError(
+                f"{self.nest.name}: its rows need more than {most} bytes of shared memory; run it on the CPU"
+            )
         place = self._sum(self._product(index, _number(kept_bytes(dtype))), _number(slot * 8))
         type = "ptr addrspace(3)"
         return self.builder.emit(type, f"getelementptr i8, {type} @shared, {place}", place)

@@ -58,7 +58,7 @@ def grid(nest: Nest, loops: Loops) -> Grid:
 
 
 _ANY = Target("", "", ())
-"""A machine for questions that do not depend on it: how many lanes share a row."""
+"""A target for questions whose answer does not depend on it: how many lanes share a row."""
 
 
 def _is_tiled(nest: Nest, loops: Loops) -> bool:

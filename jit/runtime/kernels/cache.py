@@ -1,7 +1,7 @@
 """Machine code on disk: what one process has compiled, the next one loads.
 
 An entry is named by a digest of everything that the code depends on, and carries a message authentication code under
-a secret of the user's own. What does not match - a flipped bit, a torn write, an entry of somebody else - is deleted
+a secret of the user's own. An entry that does not match - a flipped bit, a torn write, a foreign file - is deleted
 and compiled again; it never reaches the linker. Nothing here raises: a cache that cannot be used is no cache.
 
     JIT_CACHE=off | FOLDER      no cache | where it is; by default the platform's folder for caches
@@ -9,8 +9,8 @@ and compiled again; it never reaches the linker. Nothing here raises: a cache th
 
 Note [Whom the cache trusts]
     Whoever can write into the folder could have their code run. So the folder and the secret must belong to this user
-    and be closed to all others, or the cache stays shut. The secret guards against accidents and against files that
-    were brought in from elsewhere, not against the user.
+    and be writable by no one else, or the cache is not used. The secret guards against accidents and against files
+    that were brought in from elsewhere, not against the user.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from pathlib import Path
 _FORMAT = b"jit-cache-1\n"
 _MAC_BYTES = 32
 _KEPT_SHARE = 0.8
-"""The share that is left after the cache has outgrown its size, so that not every entry from then on causes a sweep."""
+"""The share of the cache's limit that a sweep leaves filled, so that the next entry does not cause another one."""
 _SWEPT_SHARE = 0.01
-"""The part of the cache's size that is written, on average and by all processes together, between two sweeps: a sweep
+"""The share of the cache's limit that all processes together write, on average, between two checks of its size: a check
 looks at every entry, and there may be a hundred thousand."""
 
 
@@ -110,7 +110,7 @@ class DiskCache:
         return data if hmac.compare_digest(expected, whole[:start]) else None
 
     def _sweep(self) -> None:
-        """Drop what was not used for longest, once the whole has outgrown its limit."""
+        """Drop the entries that were not used for longest, if the cache has outgrown its limit."""
         found = []
         with os.scandir(self.folder) as entries:
             for entry in entries:
@@ -130,7 +130,7 @@ class DiskCache:
 
 
 def _draw(name: str) -> float:
-    """A number from 0 to 1 that belongs to a name: chance that needs no generator, whose state might be a user's."""
+    """A number from 0 to 1 that a name decides: as good as a random one, and no generator of the user's changes."""
     return zlib.crc32(name.encode()) / 2**32
 
 
@@ -160,7 +160,7 @@ def _limit() -> int:
 
 
 def _contents(path: Path, limit: int) -> bytes | None:
-    """The contents of a file; None for what is no file - a pipe would keep its reader waiting - or is too long."""
+    """The contents of a file; None if it is too long or not a plain file: a pipe would keep its reader waiting."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
     except OSError as error:
@@ -201,7 +201,7 @@ def _is_private(path: Path, is_kind: Callable[[int], bool]) -> bool:
 
 
 def _make_secret(path: Path) -> None:
-    """Written aside and linked into place: of several processes one wins, and no one reads half of it."""
+    """Write a secret aside and link it into place: of several processes one wins, and none reads half of it."""
     handle, temporary = tempfile.mkstemp(prefix=".", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:

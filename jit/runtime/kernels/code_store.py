@@ -36,7 +36,7 @@ if TYPE_CHECKING:  # a process that finds its plans in the cache needs none of t
     from ..llvm.function import LoweredFunction
 
 _PASSES = "2: combine, simplify"
-"""Changes with what `optimized` does, so that object files of before are not taken for those of now."""
+"""A version of what `optimized` does: change it together with that, so that older object files are not used."""
 
 
 class Facts(NamedTuple):
@@ -112,10 +112,10 @@ class CodeStore:
         self.compilations = 0
         """The number of modules that LLVM has compiled in this process; those that came from the cache do not count."""
         self._serial = itertools.count()
-        """Names of libraries; one that failed to link stays taken."""
+        """Numbers for the names of libraries; the name of one that failed to link stays taken."""
 
     def renew_lock(self) -> None:
-        """After a fork: a thread that compiled at that moment does not exist in the child, and would hold the lock."""
+        """Make a new lock in a forked child, where a thread that held the old one does not exist."""
         self.lock = threading.Lock()
 
     def compiled(self, functions: Sequence[LoweredFunction], target: Target) -> list[Code]:
@@ -171,7 +171,7 @@ class CodeStore:
         return codes
 
     def _is_loaded(self, place: Facts | CodePlace, target: Target, kept: caching.DiskCache) -> bool:
-        """Whether an object file is in memory, into which it is put if the cache has it."""
+        """Whether an object file is in memory, once it was loaded from the cache if that has it."""
         if place.image not in self.images:
             image = kept.load(place.image)
             if image is None:
@@ -236,7 +236,7 @@ def _name_of(text: str, target: Target) -> str:
 
 
 def optimized(text: str, target: Target) -> Any:
-    """The module, verified, folded and combined. The lowering hoists and shares already: there is little left to do."""
+    """The module, verified and simplified by two passes; the lowering has hoisted and shared instructions already."""
     llvm = binding()
     try:
         module = llvm.parse_assembly(text)

@@ -40,11 +40,12 @@ _SIGNATURE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
 class Kernel:
     """A nest compiled: callable with arrays of the layouts that the nest names.
 
-    Native callers use `address`, of `int32 kernel(void **data, int64 *geometry)`. `data` holds the addresses of the
-    nest's inputs, then of its outputs (of index (0, 0, ...), whatever the strides), then that of `scratch_bytes` of
-    scratch memory unless that is 0. `geometry` is the attribute of that name, or a `part` of it. A nest of no points
-    must not be called. 0 is success; `check_status` raises for other results. Calls need no lock; calls that run
-    at once need scratch memory each. What is passed is read-only but for the outputs and the scratch memory.
+    Native callers use `address`, the address of `int32 kernel(void **data, int64 *geometry)`. `data` holds the
+    addresses of the nest's inputs, then of its outputs (of index (0, 0, ...), whatever the strides), then that of
+    `scratch_bytes` of scratch memory unless that is 0. `geometry` is the attribute of that name, or a `part` of it. A
+    nest of no points must not be called. The result is 0 for success; `check_status` raises for others. Calls need no
+    lock; each of several calls at once needs scratch memory of its own. Only the outputs and the scratch memory are
+    written.
 
     >>> from jit.runtime.kernels.nest import pointwise_nest
     >>> x, out = np.arange(4, dtype=np.float32), np.empty(4, np.float32)
@@ -103,13 +104,16 @@ class Kernel:
         """
         arrays = [*inputs, *outputs]
         if len(arrays) != len(self._layouts):
-            raise CompileError(f"{self.name}: called with {len(arrays)} arrays for {len(self._layouts)} buffers")
+            raise CompileError(
+                f"{self.name}: called with {len(arrays)} arrays for {len(self._layouts)} buffers; pass one for each "
+                "input and output of the nest"
+            )
         for array, (dtype, shape, strides) in zip(arrays, self._layouts):
             if array.strides != strides or array.shape != shape or array.dtype != dtype:
                 self._refuse_layout(array, dtype, shape, strides)
         for output in outputs:
             if not output.flags.writeable:
-                raise CompileError(f"{self.name}: an output array is read-only")
+                raise CompileError(f"{self.name}: an output array is read-only; pass one that may be written")
         if not self._empty:
             if self.scratch_bytes:
                 arrays.append(_scratch(self.scratch_bytes))
@@ -120,14 +124,14 @@ class Kernel:
         check_status(self._call(data, self.geometry))
 
     def _refuse_layout(self, array: Array, dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...]) -> None:
-        """Strides of dims with one element, or of no elements at all, may differ; nothing else may."""
+        """Raise CompileError, unless only strides of dims with one element, or of empty arrays, differ."""
         moving = [i for i, size in enumerate(shape) if size > 1]
         same_steps = array.shape == shape and all(array.strides[i] == strides[i] for i in moving)
         if array.dtype == dtype and array.shape == shape and (same_steps or 0 in shape):
             return
         wanted = f"{dtype}{list(shape)} with byte strides {list(strides)}"
         given = f"{array.dtype}{list(array.shape)} with {list(array.strides)}"
-        raise CompileError(f"{self.name}: compiled for {wanted}, called with {given}")
+        raise CompileError(f"{self.name}: compiled for {wanted}, called with {given}; compile it for this layout")
 
 
 def check_status(status: int) -> None:
@@ -144,7 +148,7 @@ def check_status(status: int) -> None:
 
 
 def _scratch(size: int) -> Array:
-    """Aligned memory."""
+    """Memory of `size` bytes, aligned to `_ALIGNMENT`."""
     whole = np.empty(size + _ALIGNMENT, np.uint8)
     start = -whole.ctypes.data % _ALIGNMENT
     return whole[start : start + size]
@@ -176,7 +180,7 @@ def _lowered(nest: Nest, loops: Loops, target: Target) -> LoweredFunction:
 
 
 def compile_routine(name: str, write: Callable[[], tuple[Sequence[str], str]]) -> int:
-    """The address of a function for this machine that is no kernel.
+    """The address of a function for this machine that is not a kernel.
 
     Args:
         name: Names the function and whatever it is written from, besides the sources of `jit.runtime`.
@@ -257,7 +261,7 @@ def geometry_of(
 
 
 def _kept(nest: Nest, loops: Loops, function: LoweredFunction | Code) -> dict[Any, int]:
-    """The start of each scratch row; the whole size under None."""
+    """The start of each scratch row in bytes; the size of all of them under None."""
     places, total = {}, 0
     for kind, *where in function.numbers:
         if kind in ("kept", "tile"):

@@ -50,7 +50,7 @@ Arrays = Sequence[Any]
 KEPT_COST = 4
 """The cost in instructions above which a value is kept for later steps instead of computed again."""
 KEPT_BYTES = 1 << 18
-"""Unless the row is longer than this: it would not stay in the cache."""
+"""The bytes of a row, 4 for each point, above which nothing is kept: it would not stay in the cache."""
 
 
 class FusedGroup:
@@ -103,7 +103,7 @@ def group_nest(body: Graph, inputs: Sequence[Buffer], outputs: Sequence[Buffer] 
 
 
 class _GroupLowering:
-    """One group: its space, its terms and where its inputs lie."""
+    """A group on its way to a nest: its space, its terms and where its inputs lie."""
 
     def __init__(self, body: Graph, inputs: Sequence[Buffer], outputs: Sequence[Buffer] | None) -> None:
         self.body, self.inputs = body, tuple(inputs)
@@ -217,7 +217,7 @@ class _GroupLowering:
     # -- the nest ------------------------------------------------------------------------------------------------
 
     def nest(self) -> Nest:
-        """The nest."""
+        """The nest of the group."""
         self._make_terms()
         extents = tuple(self.space.extents[a] for a in self._order)
         steps = _Steps(self.terms, self._stored(), self._keeps()).steps()
@@ -372,7 +372,7 @@ def _body(given: Sequence[Term], computed: Sequence[Apply], roots: Sequence[Term
 
 
 def _repeated_costs(terms: Terms) -> dict[Term, int]:
-    """The most that it costs to compute each value at a point from what is loaded and what stands still."""
+    """The most that each value at a point costs, computed from loads and from values that stand still along the row."""
     costs: dict[Term, int] = {}
     for term in terms.all:
         inner = isinstance(term, Apply) and terms.is_inner(term)

@@ -1,4 +1,4 @@
-"""Lanes: how many points a turn of the loop along them takes, as vectors of so many points each.
+"""Lanes: the number of points that a turn of the loop along them takes, in one vector or several.
 
 Comes after `schedule`, which says along which loop the lanes run; the lowerings for processors and GPUs ask. In this
 order:
@@ -18,19 +18,19 @@ from .nest import Access, Buffer, Nest, NestScan, Reduce
 from .schedule import FIXED, UNIT, Loops, is_contraction
 
 SCAN_LANES = 16
-"""Points of a row that a turn of a scan takes; what they come to is found in 4 steps."""
+"""Points of a row that a turn of a scan takes; their running values are found in 4 steps."""
 ROW_BYTES, DEAR_ROW_BYTES = 256, 128
-"""Bytes of a row that a turn takes, of the widest elements."""
+"""Bytes of a row that a turn takes, counted in its widest elements; the second is for bodies that are `DEAR`."""
 DEAR = 8
 """Bodies of more instructions than this take fewer points at a time."""
 MODERATE, LONG = 16, 300
 """Pointwise bodies of `MODERATE` instructions and more take several vectors at a time: their chains of instructions are
-long, so one vector leaves the machine waiting. Rows that an index picks are read faster, too: more of them are on their
-way at a time; and what goes past the cache is written faster. Longer bodies than `LONG` call elementary functions."""
+long, so one vector leaves the machine waiting. So do bodies that read rows by an index, since more of the reads are
+under way at once, and those that write past the cache. Bodies longer than `LONG` call elementary functions."""
 MANY_REGISTERS = 32
 """The number of vector registers below which half as many accumulators are held in them."""
 STREAM_BYTES = 1 << 25
-"""Outputs of so many bytes are written past the cache."""
+"""The bytes of an output from which on it is written past the cache."""
 
 
 def lanes(nest: Nest, loops: Loops, target: Target) -> int:
@@ -65,7 +65,7 @@ def _of_scan(nest: Nest) -> int:
 
 
 def _is_fragile(scan: NestScan) -> bool:
-    """Whether values must be taken in one by one: products of others than the first ones may overflow or vanish."""
+    """Whether values must be combined one by one, in order: products of later values alone may overflow or vanish."""
     return scan.monoid == "prod" and scan.dtype.is_floating_point
 
 
@@ -115,7 +115,7 @@ def _widest_read(nest: Nest) -> int:
 
 
 def _accumulated(nest: Nest) -> list[int]:
-    """The sizes of what is reduced."""
+    """The bytes of the elements that are accumulated or kept."""
     results = [r for step in nest.steps for r in step.results if not isinstance(r, Access)]
     wide = [8 for r in results if isinstance(r, Reduce) and r.monoid in ("argmax", "argmin")]
     return [4, *wide, *(r.dtype.itemsize for r in results)]

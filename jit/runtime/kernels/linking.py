@@ -1,6 +1,7 @@
-"""Links object files of kernels into this process: on x86-64 Linux without LLVM, which takes longer to load than this.
+"""Links object files of kernels into this process on x86-64 Linux, without LLVM, which takes long to load.
 
-Comes after `codegen`, whose own linker does the same elsewhere, and wherever this one meets what it does not know.
+Used by `code_store`, which leaves object files to LLVM's linker on other machines, and where this one meets something
+that it does not know.
 
 Note [What an object file of ours holds]
     One ELF file with functions, the constants that they read, and relocations of few kinds, since the code is
@@ -32,7 +33,7 @@ _EXECUTABLE = mmap.PROT_READ | mmap.PROT_EXEC
 
 
 class Unlinkable(Exception):
-    """Something in an object file that this linker does not know."""
+    """An object file that holds something that this linker does not know, or that the system does not let run."""
 
 
 class SectionHeader(NamedTuple):
@@ -126,7 +127,7 @@ def _placed(sections: list[SectionHeader]) -> tuple[dict[int, int], int]:
     """The place of each section that is needed to run, and the end of the last one."""
     places, end = {}, 0
     for number, section in enumerate(sections):
-        if section.flags & _ALLOCATED and section.type != 0x70000001:  # tables for unwinding, which nobody does
+        if section.flags & _ALLOCATED and section.type != 0x70000001:  # tables for unwinding are not needed
             end = -(-end // max(section.alignment, 1)) * max(section.alignment, 1)
             places[number] = end
             end += section.size

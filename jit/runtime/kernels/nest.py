@@ -50,9 +50,9 @@ lowest position counts."""
 
 
 class NestRecord:
-    """Base of what a nest consists of: compared by class and content, hashable, and never changed.
+    """The base of the parts of a nest: compared by class and content, hashable, and never changed.
 
-    Says once for all what `dataclass(frozen=True)` writes and compiles for each class anew, which takes most of the
+    Defines once what `dataclass(frozen=True)` would write and compile anew for each class, which would be most of the
     time that importing this module takes.
     """
 
@@ -77,15 +77,17 @@ class Buffer(NestRecord):
 
     @property
     def nbytes(self) -> int:
-        """The size of all elements, each once."""
+        """The bytes of all elements, each counted once."""
         return math.prod(self.sizes) * self.dtype.itemsize
 
     @staticmethod
     def like(array: np.ndarray[Any, Any]) -> Buffer:
-        """The layout of `array`; CompileError if its strides are no multiple of its itemsize (a record's field)."""
+        """The layout of `array`; CompileError if its strides are not multiples of its itemsize (a record's field)."""
         strides = array.strides
         if any(s % array.itemsize for s in strides):
-            raise CompileError(f"byte strides {strides} are no multiples of {array.itemsize}: pass a copy of the array")
+            raise CompileError(
+                f"byte strides {strides} are not multiples of {array.itemsize}: pass a copy of the array"
+            )
         return Buffer(from_numpy(array.dtype), array.shape, tuple(s // array.itemsize for s in strides))
 
 
@@ -180,7 +182,7 @@ class Reduce(NestRecord):
 
     @property
     def arity(self) -> int:
-        """The number of the body's results that it takes."""
+        """The number of the body's values that the reduction takes."""
         return 2 if self.monoid in ("argmax", "argmin", "dot") else 1
 
 
@@ -212,7 +214,7 @@ class NestStep(NestRecord):
 
     @property
     def writes(self) -> tuple[Access, ...]:
-        """The maps of what it stores."""
+        """The maps by which it stores."""
         return tuple(r for r in self.results if isinstance(r, Access))
 
     @property
@@ -252,7 +254,9 @@ class Nest(NestRecord):
                 self._check(access, self.outputs, "write", step)
                 repeated = any(s == 0 and n > 1 for s, n in zip(access.strides, self._space(step), strict=False))
                 if repeated and 0 not in self.extents:
-                    raise CompileError(f"{self.name}: a write with stride 0 would store several results in one element")
+                    raise CompileError(
+                        f"{self.name}: a write with stride 0 would store several results in one element; reduce them"
+                    )
             self._check_results(step)
 
     @property
@@ -290,13 +294,13 @@ class Nest(NestRecord):
 
     @property
     def nbytes(self) -> int:
-        """The bytes that a run reads and writes at least: each element once, also where two maps look."""
+        """The bytes that the maps of a run touch; of each buffer no more than it has."""
         reads = (self._touched([a for a in self.reads if a.buffer == i], b) for i, b in enumerate(self.inputs))
         writes = (self._touched([a for a in self.writes if a.buffer == i], b) for i, b in enumerate(self.outputs))
         return sum(reads) + sum(writes)
 
     def _touched(self, accesses: Sequence[Access], buffer: Buffer) -> int:
-        """Bytes of a buffer that accesses touch."""
+        """The bytes of a buffer that accesses touch."""
         touched = (math.prod(n for n, s in zip(self.extents, a.strides) if s or a.gather) for a in accesses)
         return min(sum(touched) * buffer.dtype.itemsize, buffer.nbytes)
 
@@ -330,26 +334,36 @@ class Nest(NestRecord):
         for index in operand.gather:
             self._check(index.access, self.inputs, "index", step)
             if not self.inputs[index.access.buffer].dtype.is_integral or index.access.gather or index.access.within:
-                raise CompileError(f"{self.name}: an index is a plain access to integers")
+                raise CompileError(f"{self.name}: an index is a plain access to integers; pass one without bounds")
             if index.size < 1 and 0 not in self.extents:
-                raise CompileError(f"{self.name}: an index into a dim of size 0 has nothing to read")
+                raise CompileError(
+                    f"{self.name}: an index into a dim of size 0 has nothing to read; leave the nest out"
+                )
 
     def _check_scan(self, scan: NestScan, step: NestStep) -> None:
         if not step.inner or scan.monoid not in MONOIDS[:5]:
-            raise CompileError(f"{self.name}: {scan} cannot stand in this step")
+            raise CompileError(
+                f"{self.name}: {scan} cannot stand in this step; use one of {MONOIDS[:5]} at every point"
+            )
         if self.reduced != 1:
-            raise CompileError(f"{self.name}: a scan runs along one reduced dim, not {self.reduced}")
+            raise CompileError(f"{self.name}: a scan runs along one reduced dim, not {self.reduced}; join them")
 
     def _check_strides(self, strides: tuple[int, ...], verb: str) -> None:
         if len(strides) != len(self.extents):
-            raise CompileError(f"{self.name}: {len(strides)} strides in a {verb} for {len(self.extents)} loops")
+            raise CompileError(
+                f"{self.name}: {len(strides)} strides in a {verb} for {len(self.extents)} loops; pass one for each"
+            )
 
     def _check(self, access: Access, buffers: tuple[Buffer, ...], verb: str, step: NestStep) -> None:
         self._check_strides(access.strides, verb)
         if not 0 <= access.buffer < len(buffers):
-            raise CompileError(f"{self.name}: a {verb} names buffer {access.buffer} of {len(buffers)}")
+            raise CompileError(
+                f"{self.name}: a {verb} names buffer {access.buffer} of {len(buffers)}; they are numbered from 0"
+            )
         if not step.inner and any(access.strides[len(self._space(step)) :]):
-            raise CompileError(f"{self.name}: a {verb} of a step that runs once for each row moves along the row")
+            raise CompileError(
+                f"{self.name}: a {verb} of a step that runs once for each row moves along the row; use stride 0 there"
+            )
         if 0 in self.extents or (boxes := _touched(self.extents, access)).numel == 0:
             return
         buffer = buffers[access.buffer]
@@ -357,7 +371,10 @@ class Nest(NestRecord):
         low, high = whole.extent() if whole.numel else (0, -1)
         first, last = boxes.extent()
         if first < low or last > high:
-            raise CompileError(f"{self.name}: a {verb} touches elements {first}..{last} of a buffer of {low}..{high}")
+            raise CompileError(
+                f"{self.name}: a {verb} touches elements {first}..{last} of a buffer of {low}..{high}; "
+                "pass strides and an offset that stay inside"
+            )
 
     def _check_results(self, step: NestStep) -> None:
         for result in step.results:
@@ -365,7 +382,9 @@ class Nest(NestRecord):
                 continue
             monoid = "sum" if isinstance(result, Keep) else result.monoid
             if not step.inner or monoid not in MONOIDS:
-                raise CompileError(f"{self.name}: {result} cannot stand in this step")
+                raise CompileError(
+                    f"{self.name}: {result} cannot stand in this step; use one of {MONOIDS} at every point"
+                )
 
 
 def _touched(extents: tuple[int, ...], access: Access) -> Geometry:

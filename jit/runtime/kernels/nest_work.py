@@ -48,12 +48,12 @@ class NestWork(Work):
 
     @property
     def scratch_bytes(self) -> int:
-        """Memory for rows that are kept, and for accumulators."""
+        """The bytes of memory for rows that are kept, and for accumulators."""
         return self.kernel.scratch_bytes
 
     @property
     def nests(self) -> Sequence[NestUse]:
-        """The nest."""
+        """The nest, called once."""
         return (NestUse(self.nest, 1, self.share),)
 
     def bind(self, kernels: Mapping[int, Kernel]) -> None:
@@ -73,7 +73,7 @@ class NestWork(Work):
         return self.nest.nbytes
 
     def flops(self, *of_nodes: int) -> int:
-        """A share of the node's."""
+        """The nest's share of the flops of its node."""
         return round(self.share * of_nodes[0])
 
     def label(self, operator: str) -> str:

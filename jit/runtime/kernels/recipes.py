@@ -9,9 +9,9 @@ Note [What a recipe says, and what it cannot]
 
         name = digest(recipes of a module's nests, target, versions, digest of jit/ir, ops, passes, runtime, tracing)
 
-    Whatever else there is has no recipe and is found by its LLVM text, as everything was before: operators whose body
-    stands elsewhere, bodies made by hand, constants that are no plain numbers. Nor has anything a recipe in a process
-    whose sources have changed since it began to read them: it runs others than those that would be digested.
+    Everything else has no recipe and is found by its LLVM text: operators whose body stands elsewhere, bodies made by
+    hand, constants that are not plain numbers. In a process whose sources have changed since it began to read them,
+    nothing has a recipe: the digest would be of other sources than those that run.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ Body = Callable[..., Any]
 
 
 class UnknownRecipe(Exception):
-    """Something whose text would not be exact."""
+    """A thing that has no exact text, and so no recipe."""
 
 
 def named(body: Body, recipe: str | None) -> Body:
-    """A nest's body that says what it computes; None if that is not known."""
+    """A nest's body, marked with the recipe of what it computes; None if that is not known."""
     body.recipe = recipe  # type: ignore[attr-defined]
     return body
 
@@ -133,7 +133,7 @@ def exact(thing: Any) -> str:
 
 
 def name_of(recipes: Sequence[str | None], target: Target) -> str | None:
-    """The name of what is kept for these recipes; None if one of them, or what this process runs, is not known."""
+    """The cache entry's name for these recipes; None if one of them, or this process's code, is not known."""
     known = [recipe for recipe in recipes if recipe is not None]
     code = sources() if len(known) == len(recipes) else None
     if code is None:

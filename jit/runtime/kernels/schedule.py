@@ -150,7 +150,7 @@ def _effort(loop: Loop, count: int) -> float:
 
 
 def is_ordered(nest: Nest) -> bool:
-    """Whether a row has to be gone through in order: scans need it, and positions of extrema then only grow."""
+    """Whether a row must be read in order: scans need it, and so do positions of extrema, which then only grow."""
     picks = (isinstance(r, Reduce) and r.arity == 2 and r.monoid != "dot" for s in nest.steps for r in s.results)
     return bool(nest.scans) or any(picks)
 

@@ -21,8 +21,8 @@ Note [Blocks of a row]
         extents (4096, 4096), reduced = 1              extents (32, 4096, 128), reduced = 1
         step 1   x[i1, i0] -> Reduce("sum", local 0)     x[128 * i0 + i2, i1] -> Reduce("sum"), in partial[i0, i1]
 
-    Where blocks are is told by the extents alone, so neither the number of threads nor the machine shows in the result.
-    If no even blocks of a good size exist, what is left over has a nest, too.
+    The extents alone decide where blocks begin, so neither the number of threads nor the machine shows in the result.
+    If a row has no even blocks of a good size, what is left over gets a nest of its own.
 """
 
 from __future__ import annotations
@@ -40,17 +40,18 @@ from .nest import Access, Buffer, Keep, Local, Nest, NestStep, Operand, Position
 from .schedule import is_ordered, merged, schedule
 
 BLOCK_POINTS = 1 << 16
-"""Points of a block, about: so many that what is done once for each block does not count."""
+"""About the points of a block: so many that what is done once for each block does not count."""
 FEW, FEW_OF_SEVERAL_STEPS = 32, 4
-"""More rows than this are shared out as they are; rows that are gone through several times may stay in the cache."""
+"""The number of rows above which threads share rows as they are, and the number from which on they do if several steps
+go over a row, which may stay in the cache."""
 TALL_POINTS = 1 << 19
-"""Points of the blocks of all columns of a matrix, about."""
+"""About the points of one block of all columns of a matrix."""
 FEWEST_COLUMNS, FEWEST_TURNS = 128, 64
 """Narrower matrices are left as they are; lower blocks would write too many partial results."""
 
 
 class SplitCall(NamedTuple):
-    """One of the nests."""
+    """A call of one of the nests into which a nest was split."""
 
     nest: Nest
     operands: tuple[int, ...]
@@ -58,7 +59,7 @@ class SplitCall(NamedTuple):
 
 
 class Split(NamedTuple):
-    """The calls into which a nest was split: they give its outputs, one after the other."""
+    """The calls into which a nest was split; made one after the other, they compute its outputs."""
 
     temporaries: tuple[Buffer, ...]
     calls: tuple[SplitCall, ...]
@@ -70,7 +71,7 @@ class Split(NamedTuple):
 
 
 def is_worth(nest: Nest) -> bool:
-    """Whether rows are better cut, and all that stands between the steps is one value for each row."""
+    """Whether rows are better cut, and steps hand each other nothing but one value for each row."""
     inner = [step for step in nest.steps if step.inner]
     results = [result for step in inner for result in step.results]
     if any(step.scans for step in inner) or any(isinstance(result, Keep) for result in results):
@@ -111,7 +112,7 @@ def split_if_worth(nest: Nest) -> Split:
 
 
 def blocks_of(row: Sequence[int], points: int) -> tuple[int, int, int]:
-    """(which loop of a row is cut, into how many blocks, of how many turns); what is left of the loop is no block."""
+    """(which loop of a row is cut, into how many blocks, of how many turns); the rest of the loop is not a block."""
     inner = [math.prod(row[loop + 1 :]) for loop in range(len(row))]
     loop = next(loop for loop, count in enumerate(inner) if count <= points)
     extent, inside = row[loop], inner[loop]
@@ -154,14 +155,14 @@ class _Splitter:
         """The number of the first output."""
         self.buffers = [*nest.inputs, *nest.outputs]
         self.locals: dict[int, Access] = {}
-        """The facts of each row, by its number: where it stands, with strides along the parallel loops."""
+        """Number of a local -> the temporary with its value for each row, with strides along the parallel loops."""
         self.dtypes = dict(_dtypes(nest.steps))
         self.calls: list[SplitCall] = []
         self.points = BLOCK_POINTS if not _is_tall(nest) else max(TALL_POINTS // _rows_of(nest), FEWEST_TURNS)
         """Points of a block of a row, at most."""
 
     def split(self) -> Split:
-        """All of it."""
+        """The calls for the steps of the nest, and the temporaries between them."""
         groups = list(_groups(self.nest.steps))
         for number, (inner, outer) in enumerate(groups):
             later = {o.number for pair in groups[number + 1 :] for o in _operands(pair) if isinstance(o, Local)}
@@ -209,7 +210,7 @@ class _Splitter:
     def _rows(
         self, step: NestStep | None, partial: Sequence[Access], outer: Sequence[NestStep], later: set[int]
     ) -> None:
-        """The second calls: results of blocks are reduced to those of rows; then what is done once for each row."""
+        """The call behind the blocks: their results are reduced to those of rows, then each row's own steps run."""
         parts = self._partial_sizes(partial)
         zeros = (0,) * len(parts)
         space = _SplitSpace((*self.parallel, *parts), len(parts), lambda s: ((*s[: len(self.parallel)], *zeros), 0))

@@ -27,7 +27,7 @@ class Term:
 
     dtype: DType
     axes: frozenset[int]
-    """Along which it varies."""
+    """The axes along which it varies."""
     arguments: tuple[Term, ...] = ()
     cost: int = 0
 
@@ -51,7 +51,7 @@ class Apply(Term):
 
 @dataclass(eq=False, repr=False)
 class Reduced(Term):
-    """The arguments combined along the row; which of the results, for monoids with two."""
+    """The arguments combined along the row; `which` is the number of the result, for monoids with two."""
 
     monoid: str = "sum"
     which: int = 0
@@ -94,7 +94,7 @@ class Terms:
     def position(self) -> Term:
         """The position in the row."""
         if self._position is None:
-            raise CompileError("the position of an extremum needs a row")
+            raise CompileError("the position of an extremum needs a row; reduce a dim of more than one element")
         return self.read(self._position, int64, self.row)
 
     def running(self, monoid: str, term: Term) -> Term:
@@ -159,11 +159,11 @@ class Rows:
     def alike(self, *terms: Term | None) -> list[Term | None]:
         """All of them widened; CompileError if they are of several dtypes."""
         if len({term.dtype for term in terms if term is not None}) > 1:
-            raise CompileError(f"{self._node.kind} of several dtypes runs with the interpreter")
+            raise CompileError(f"{self._node.kind} of several dtypes has no kernel; cast them to one, or interpret it")
         return [None if term is None else self.widened(term) for term in terms]
 
     def over(self, term: Term, number: float) -> Term:
-        """Divided by a number that may be 0, as numpy does it."""
+        """The term divided by a number, which may be 0, as numpy divides."""
         return self.apply(lambda m, x: x / m.constant(number, x.dtype), term)
 
 
@@ -173,5 +173,5 @@ def expanded(terms: Terms, node: Node, operands: Mapping[Value, Term]) -> dict[V
     assert op.kernel.terms is not None
     given = [operands[value] if isinstance(value, Value) else value for value in values]
     found = op.ask(op.kernel.terms, given, Rows(terms, node))
-    made = zip(node.outputs, (found,) if isinstance(found, Term) else found)  # of further results nobody may know
+    made = zip(node.outputs, (found,) if isinstance(found, Term) else found)  # there may be more results than terms
     return {value: terms.cast(term, dtype_of(value)) for value, term in made if term is not None}

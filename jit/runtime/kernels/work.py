@@ -31,11 +31,11 @@ class Work(Protocol):
     """The function `i32 kernel(ptr data, ptr geometry)` of a step, called once or in parts that threads share."""
 
     grain: ClassVar[int] = 1
-    """Parts begin at multiples of so many panels, where there are enough."""
+    """The number of panels at whose multiples parts begin, where there are enough panels."""
     long: ClassVar[int] = 1 << 23
     """The effort of some hundred microseconds, many times what waking a thread takes."""
     is_linear: ClassVar[bool] = False
-    """Whether it takes as long as its operands are large, so that small operands are soon done with."""
+    """Whether its time grows with the size of its operands, so that small operands take little of it."""
 
     @property
     def panels(self) -> int:
@@ -47,7 +47,7 @@ class Work(Protocol):
 
     @property
     def scratch_bytes(self) -> int:
-        """Memory for the function's own use, as its last operand; 0 for none."""
+        """The bytes of memory for the function's own use, its last operand; 0 for none."""
         return 0
 
     @property
@@ -75,11 +75,11 @@ class Work(Protocol):
         return None
 
     def moved_bytes(self, operands: int) -> int:
-        """The bytes that are read and written at least, of operands of so many bytes."""
+        """The bytes that are read and written at least, given the bytes of all operands."""
         return operands
 
     def flops(self, *of_nodes: int) -> int:
-        """The number of operators at elements, for nodes that count as so many (see `views.flops_of`)."""
+        """The flops of the work, given those of each node that it computes (see `views.flops_of`)."""
         return of_nodes[0]
 
     def label(self, operator: str) -> str:
@@ -116,7 +116,7 @@ class Tileable(Work, Protocol):
 
     @property
     def scatters(self) -> bool:
-        """Whether it writes a tile here and there, which is faster where nothing else lies in between."""
+        """Whether it writes a tile in scattered places, and so faster to an array of the tile's own."""
 
     def pieces(self, starts: Any, sizes: Any, in_place: bool) -> Pieces:
         """The calls for tiles: where they are in the whole result, or each a row-major array of its own."""

@@ -66,7 +66,7 @@ class LaneArithmetic(Values):
         )
 
     def scales(self, x: LaneValue) -> bool:
-        """Whether the machine multiplies vectors like x by powers of two that no number can hold."""
+        """Whether an instruction multiplies vectors like x by 2**n even where 2**n itself is beyond their dtype."""
         return self._is_in_registers(x) and self.target.has_scalef
 
     def scaled(self, x: LaneValue, n: LaneValue) -> LaneValue:
@@ -213,7 +213,9 @@ class LaneArithmetic(Values):
         """An instruction on integers or booleans."""
         a, b = self._operands(a, b)
         if a.dtype.is_floating_point:
-            raise CompileError(f"bitwise operations take integers and booleans, got {a.dtype.name}")
+            raise CompileError(
+                f"bitwise operations take integers and booleans, not {a.dtype.name}; cast operands first"
+            )
         return LaneValue(self, a.dtype, self.builder.binary(opcode, a.register, b.register))
 
     def bitwise_and(self, a: Any, b: Any) -> LaneValue:

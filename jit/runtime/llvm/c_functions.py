@@ -1,7 +1,7 @@
 """C's mathematical functions of float64 numbers as expressions, for machines that have no C library, such as GPUs.
 
-Written like `elementary`, and over it: the functions that the CPU's kernels leave to C. `exact` has what is computed in
-integers, `pairs` the arithmetic of results that need more than 53 bits on the way.
+Written like `elementary`, and in its functions: those that the CPU's kernels leave to C. `exact` has what is computed
+in integers, `pairs` the arithmetic of intermediate results that need more than 53 bits.
 """
 
 from __future__ import annotations

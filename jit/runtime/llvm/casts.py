@@ -48,7 +48,7 @@ def _to_integer(m: LaneMath, x: LaneValue, dtype: DType) -> LaneValue:
 
 
 def _float_to_integer(m: LaneMath, x: LaneValue, dtype: DType) -> LaneValue:
-    """Toward zero, through int32 (int64 for that): LLVM leaves open what becomes of numbers that do not fit.
+    """A float truncated toward zero, by way of int32 (int64 if that is asked); LLVM leaves open what does not fit.
 
     As numpy's compiled loops: x86 makes INT_MIN of them, others the nearest bound; the low bits are kept.
     """

@@ -1,4 +1,4 @@
-"""Reductions across rows of a wide matrix, with the accumulators in memory: the matrix is read as it lies.
+"""Reductions across rows of a wide matrix, with the accumulators in memory, so that the matrix is read as it lies.
 
 Comes beside `lowering`, which holds accumulators in registers.
 
@@ -62,7 +62,7 @@ def _is_far(nest: Nest, loops: Loops) -> bool:
 
 
 class TiledLowering(NestLowering):
-    """One function under construction, see Note [Tiles]."""
+    """A function under construction whose accumulators stand in memory, see Note [Tiles]."""
 
     most_lanes = 64
 

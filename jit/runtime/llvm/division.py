@@ -14,7 +14,7 @@ from jit.ir.errors import CompileError
 from .values import LaneMath, LaneValue
 
 DIVISION_BY_ZERO = 1
-"""A bit of what a kernel returns; 0 is success."""
+"""A bit of a kernel's result, which is 0 for success."""
 
 # -- integers ----------------------------------------------------------------------------------------------------
 
@@ -22,7 +22,7 @@ DIVISION_BY_ZERO = 1
 def integer_division(m: LaneMath, a: LaneValue, b: LaneValue) -> tuple[LaneValue, LaneValue]:
     """Quotient and remainder toward zero."""
     if a.dtype is bool_:
-        raise CompileError("booleans cannot be divided: the registry casts operands before the body")
+        raise CompileError("booleans cannot be divided: the registry casts operands before the body; cast them, too")
     zero = b == 0
     m.fail_where(zero, DIVISION_BY_ZERO)
     divisor = m.where(zero, 1, b)
@@ -35,7 +35,7 @@ def integer_division(m: LaneMath, a: LaneValue, b: LaneValue) -> tuple[LaneValue
 
 
 def integer_floor_divide(m: LaneMath, a: LaneValue, b: LaneValue) -> LaneValue:
-    """Rounded down."""
+    """The quotient of whole numbers, rounded down."""
     quotient, rest = integer_division(m, a, b)
     return m.where(_rounded_up(m, rest, b), quotient - 1, quotient)
 
@@ -95,7 +95,7 @@ def float_remainder(m: LaneMath, a: Any, b: Any) -> LaneValue:
 
 
 def float_floor_divide(m: LaneMath, a: Any, b: Any) -> LaneValue:
-    """numpy's way: subtract the remainder, divide, and round what should be whole."""
+    """The quotient of floats, rounded down as numpy does: subtract the remainder, divide, round to a whole number."""
     rest = m.libm("fmod", a, b)
     adjust = (rest != 0) & ((b < 0) != (rest < 0))
     quotient = (a - rest) / b

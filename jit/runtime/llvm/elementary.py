@@ -46,7 +46,7 @@ class Format:
 
     @property
     def magic(self) -> float:
-        """Adding it to a number of moderate size rounds that to an integer, left in the low bits of the sum."""
+        """The number that, added to one of moderate size, rounds that to an integer in the low bits of the sum."""
         return 1.5 * 2.0**self.mantissa
 
     @property
@@ -261,7 +261,7 @@ def erf(m: Any, x: Any) -> Any:
 # -- circular functions ------------------------------------------------------------------------------------------
 
 HALF_PI_SINGLE = (1.5707963267341256, 6.077100506506192e-11)
-"""Products with integers below 2**20 are exact in float64, the last one apart."""
+"""pi / 2 as a sum: products with integers below 2**20 are exact in float64, but for those with the last number."""
 HALF_PI = (1.5707963267341256, 6.077100506303966e-11, 2.0222662487959506e-21)
 MODERATE = 2.0**20
 """Beyond it the argument is reduced by the C library."""

@@ -101,7 +101,7 @@ done:                                       ; times 2**(be - 1075), in two steps
 """
 
 DIGITS = 1216
-"""The number of bits of 2 / pi that the largest float64 needs, and some more."""
+"""The number of bits of 2 / pi in the table: as many as the largest float64 needs, and some more."""
 
 
 def two_over_pi() -> list[int]:

@@ -27,7 +27,9 @@ class Values(LaneMath):
         if isinstance(number, np.generic):
             number = number.item()
         if isinstance(number, complex) or (isinstance(number, float) and not dtype.is_floating_point):
-            raise CompileError(f"{number!r} meets a value of {dtype.name}: the registry casts operands before the body")
+            raise CompileError(
+                f"{number!r} meets a value of {dtype.name}: the registry casts operands before the body; use m.cast"
+            )
         return LaneValue(self, dtype, self.builder.splat(ELEMENT[dtype], self._literal(number, dtype)), number)
 
     def _literal(self, number: Any, dtype: DType) -> str:
@@ -39,7 +41,7 @@ class Values(LaneMath):
             return "true" if number else "false"
         limits = np.iinfo(dtype.numpy)
         if not limits.min <= number <= limits.max:
-            raise CompileError(f"{number} does not fit {dtype.name}")
+            raise CompileError(f"{number} does not fit {dtype.name}; cast the operand to a wider dtype")
         return str(int(number))
 
     def _operands(self, *operands: Any) -> list[LaneValue]:
@@ -49,7 +51,7 @@ class Values(LaneMath):
             raise CompileError(f"no operand of {operands} is a value of the kernel; cast one with m.cast(x, dtype)")
         if any(d is not dtypes[0] for d in dtypes):
             names = " and ".join(sorted({d.name for d in dtypes}))
-            raise CompileError(f"a body combines {names}: the registry casts operands before the body")
+            raise CompileError(f"a body combines {names}: the registry casts operands before the body; use m.cast")
         return [o if isinstance(o, LaneValue) else self.constant(o, dtypes[0]) for o in operands]
 
     def value(self, dtype: DType, register: Register) -> LaneValue:

@@ -87,7 +87,7 @@ class Machine(Protocol):
         chains: list[AccumulatorChain],
         initial: Sequence[Register],
     ) -> list[Register] | None:
-        """A loop over the row in a way of the machine's own, and what the accumulators become; None for the usual."""
+        """The accumulators behind a loop over the row that the machine writes in its own way; None if it does not."""
 
     def alone(self, lowering: NestLowering, chain: AccumulatorChain, accumulator: list[LaneValue]) -> list[LaneValue]:
         """The reduced row, from the values of lanes or threads."""
@@ -95,7 +95,7 @@ class Machine(Protocol):
     def scanned(
         self, lowering: NestLowering, scan: NestScan, carried: LaneValue, value: LaneValue
     ) -> tuple[LaneValue, Register]:
-        """(what values have come to, what the next turn starts from)."""
+        """(the running value of each lane, what the next turn starts from)."""
 
     def fold_and_store(
         self,
@@ -111,7 +111,7 @@ class NestLowering:
     """One function under construction."""
 
     most_lanes = 1 << 10
-    """More of them are not taken at a time."""
+    """The most lanes that are taken at a time."""
 
     def __init__(self, nest: Nest, loops: Loops, width: int, machine: Machine) -> None:
         self.nest, self.loops, self.width = nest, loops, width
@@ -314,7 +314,7 @@ class NestLowering:
         carries: list[list[Register]] = []
         results = self._results(step, self._operands(step, accumulators, carries))
         if not all(carries):
-            raise CompileError(f"{self.nest.name}: the body does not call its scan")
+            raise CompileError(f"{self.nest.name}: the body does not call its scan; call it once at every point")
         stores: list[tuple[int, LaneValue]] = []
         folds: list[tuple[Reduce, list[LaneValue], list[LaneValue]]] = []
         for result in step.results:
@@ -359,14 +359,15 @@ class NestLowering:
         wanted = [dtype for result in step.results for dtype in self._wanted(result)]
         if len(results) != len(wanted):
             raise CompileError(
-                f"{self.nest.name}: the body returns {len(results)} results for {len(wanted)} writes and reductions"
+                f"{self.nest.name}: the body returns {len(results)} results for {len(wanted)} writes and reductions; "
+                "return one for each"
             )
         for index, (result, dtype) in enumerate(zip(results, wanted, strict=True)):
             if not isinstance(result, LaneValue):
                 results[index] = self.math.constant(result, dtype)
             elif result.dtype is not dtype:
                 raise CompileError(
-                    f"{self.nest.name}: result {index} is {result.dtype.name}, its buffer is {dtype.name}"
+                    f"{self.nest.name}: result {index} is {result.dtype.name}, its buffer is {dtype.name}; use m.cast"
                 )
         return results
 

@@ -98,7 +98,7 @@ class LLVMMath(LaneArithmetic):
     # -- powers and elementary functions -------------------------------------------------------------------------
 
     def power(self, x: Any, y: Any) -> LaneValue:
-        """x**y. An integer power multiplies and wraps, and reports a negative exponent."""
+        """x**y; integers wrap around, and a negative exponent gives 1 / x**-y rounded toward zero, 0 for x = 0."""
         x, y = self._operands(x, y)
         is_float, short = x.dtype.is_floating_point, elementary.SHORT_POWERS.get(y.number)
         if short is not None and (is_float or y.number > 1):
@@ -170,7 +170,7 @@ class LLVMMath(LaneArithmetic):
         return LaneValue(self, usual.dtype, self.builder.choose(needed, mixed, usual.register))
 
     def fail_where(self, condition: LaneValue, code: int) -> None:
-        """Make the kernel return `code` if the condition holds at some point of the nest. It goes on computing."""
+        """Make the kernel return `code` if the condition holds at some point of the nest; it goes on computing."""
         mask = condition.register
         if self.active is not None and mask.depth == self.active.depth:
             mask = self.builder.binary("and", mask, self.active)

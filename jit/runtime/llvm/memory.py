@@ -21,11 +21,11 @@ from .values import ELEMENT, LaneValue
 OUT_OF_RANGE = 4
 """The flag that a kernel returns, or'ed to the errors of `division`, if an index was out of range."""
 PREFETCH_ROWS = 8
-"""Turns of the loop by which the row that an index selects is prefetched."""
+"""The number of turns of the loop ahead of its use at which the row that an index selects is prefetched."""
 CACHE_LINE = 64
-"""Bytes that are fetched at a time."""
+"""The bytes that are fetched at a time."""
 PREFETCH_BYTES = 1 << 20
-"""Rows of tables from this size on are prefetched; smaller ones are in the cache."""
+"""The bytes of a table from which on its rows are prefetched; smaller tables are in the cache."""
 
 
 def memory_type(dtype: DType) -> str:
@@ -49,7 +49,7 @@ class NestMemory:
     """The maps of one nest at the current turn of its loops."""
 
     alignment = ", align 1"
-    """The alignment of what is read and written: arrays may start at any byte."""
+    """The alignment of loads and stores: arrays may start at any byte."""
 
     def __init__(self, nest: Nest, loops: Loops, builder: LLVMBuilder, math: LLVMMath) -> None:
         self.nest, self.loops, self.builder, self.math = nest, loops, builder, math
@@ -60,7 +60,7 @@ class NestMemory:
         self.locals: dict[int, LaneValue | DType] = {}
         """The results of earlier steps: a value for each row, or the dtype of a scratch row."""
         self.streams = False
-        """Whether some stores go past the cache: their order has to be restored at the end."""
+        """Whether some stores go past the cache, so that a fence has to order them at the end."""
         self.numbers: dict[Hashable, int] = {}
         """The numbers of the geometry that the function is told: a name for each -> its place."""
         self._reads = {access: number for number, access in enumerate(nest.reads)}
@@ -212,7 +212,7 @@ class NestMemory:
         return address
 
     def _ask_ahead(self, access: Access) -> None:
-        """Let the machine fetch what an index picks some turns from now, or at last: it cannot guess it."""
+        """Prefetch the row that an index picks some turns from now (at most the last): the machine cannot guess it."""
         loop = self._picking_loop(access)
         if loop is None:
             return
@@ -400,7 +400,7 @@ class NestMemory:
         self.builder.write(f"store {register}, {address}{self.alignment}", self.builder.depth)
 
     def scratch(self, key: tuple[Hashable, ...], offset: Register) -> Register:
-        """An address in the scratch memory: so many bytes behind the start of a named part."""
+        """An address in the scratch memory: `offset` bytes behind the start of a named part."""
         base = self._pointer(len(self.nest.inputs) + len(self.nest.outputs))
         return self._moved(self._moved(base, self.number(*key)), offset)
 

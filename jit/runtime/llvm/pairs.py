@@ -1,6 +1,6 @@
 """Pairs of float64 numbers (high, low), of which the low number is what rounding the high one lost.
 
-For the functions of which a result needs more than 53 bits on the way.
+They serve functions whose intermediate results need more than 53 bits.
 """
 
 from __future__ import annotations

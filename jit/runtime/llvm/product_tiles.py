@@ -14,7 +14,7 @@ from .words import Routine, Word
 ELEMENT = {float32: "float", float64: "double"}
 """The dtypes that tiles are written for."""
 Vector = str
-"""A register that holds one."""
+"""A register that holds a vector."""
 
 
 @cache
@@ -24,7 +24,7 @@ def tile_sizes() -> tuple[int, int]:
 
 
 def lanes_of(dtype: DType) -> int:
-    """Elements in a vector of this machine."""
+    """The number of elements in a vector of this machine."""
     return Target.host().vector_bytes // dtype.itemsize
 
 
@@ -65,7 +65,10 @@ class TileWriter(Routine):
         self, count: Word | int, places: Sequence[tuple[int, int]], starts: dict[tuple[int, int], Vector] | None = None,
         **words: Word | int,
     ) -> Iterator[tuple[dict[str, Word], dict[tuple[int, int], Vector], dict[tuple[int, int], Vector]]]:  # fmt: skip
-        """`turns` with vectors as well: yields the words, the vectors, and a dict for what they are after a turn."""
+        """`turns` that carry vectors as well.
+
+        Yields the registers of the words, those of the vectors, and a dict to fill with the vectors after the turn.
+        """
         before, body, after = (self._label(stem) for stem in ("before", "along", "after"))
         self._write(f"br label %{before}")
         self._block(before)

@@ -61,7 +61,7 @@ def _simple(number: Callable[[DType], Any], combine: Callable[[LLVMMath, LaneVal
 
 
 def _bound(number: Callable[[DType], Any], function: str, choice: str) -> Monoid:
-    """The best of all, NaN above all. What joins is asked whether it is NaN, so that accumulators wait for less."""
+    """The best of all, NaN above all. The joining value is tested for NaN, so that the accumulator need not wait."""
 
     def fold(m: LLVMMath, a: Values, x: Values) -> Values:
         if not x[0].dtype.is_floating_point:

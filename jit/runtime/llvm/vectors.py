@@ -62,7 +62,7 @@ class VectorMachine:
         chains: list[AccumulatorChain],
         initial: Sequence[Register],
     ) -> list[Register] | None:
-        """A loop over the row in a way of the machine's own: none."""
+        """None: a processor writes loops over the row in the usual way."""
         return None
 
     def alone(self, lowering: NestLowering, chain: AccumulatorChain, accumulator: list[LaneValue]) -> list[LaneValue]:
@@ -72,7 +72,7 @@ class VectorMachine:
     def scanned(
         self, lowering: NestLowering, scan: NestScan, carried: LaneValue, value: LaneValue
     ) -> tuple[LaneValue, Register]:
-        """(what values have come to, what the next turn starts from)."""
+        """(the running value of each lane, what the next turn starts from)."""
         monoid = MONOIDS[scan.monoid]
         if not lowering.loops.along_row or self.builder.width == 1:
             value = monoid.join(self.math, [carried], [value])[0]

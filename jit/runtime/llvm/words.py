@@ -146,7 +146,7 @@ class Routine:
 
     @contextmanager
     def loop(self, count: Word | int, start: Word | int = 0) -> Iterator[Word]:
-        """Counts from `start` up to `count`."""
+        """A loop that counts from `start` to below `count`; yields the counter's value."""
         counter = self.variable()
         self.put(counter, 0, start)
         head, body, after = (self._label(stem) for stem in ("head", "body", "after"))
@@ -163,12 +163,12 @@ class Routine:
         self._block(after)
 
     def end_loop(self) -> None:
-        """Go on behind the innermost loop."""
+        """Leave the innermost loop."""
         self._write(f"br label %{self._exits[-1]}")
         self._ended = True
 
     def leave(self, value: Word | int) -> None:
-        """Return."""
+        """Return a value from the routine."""
         self._write(f"ret i64 {value}")
         self._ended = True
 

@@ -24,7 +24,7 @@ class Arena:
 
     def __init__(self, gap: int = 0) -> None:
         self.size = 0
-        """Bytes that are needed."""
+        """The bytes that the arena needs."""
         self._gap = gap
         self._taken: dict[int, int] = {}
         self._by_size: list[tuple[int, int]] = []

@@ -31,7 +31,7 @@ class StretchBuilder(Protocol):
         """The place of a value."""
 
     def soon(self, value: Value) -> ValuePlace | None:
-        """The place of a value, if it is known already or a view of what is."""
+        """The place of a value, if it is known already or is a view of one whose place is."""
 
     def make(self, value: Value) -> ValuePlace:
         """Row-major memory for a new value."""
@@ -63,7 +63,7 @@ class StretchBuilder(Protocol):
     def pointwise(
         self, node: Node, body: Callable[..., Any], reads: Sequence[ValuePlace], write: ValuePlace, name: str
     ) -> None:
-        """A step that fills `write` with `body` of what it reads."""
+        """Add a step that fills `write` with the results of `body` at the operands `reads`."""
 
     def several(self, node: Node, work: Split, operands: list[ValuePlace], reusable: Sequence[int] = ()) -> None:
         """A step for each nest of a group."""

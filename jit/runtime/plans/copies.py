@@ -35,12 +35,12 @@ def copy_to(lowering: StretchBuilder, node: Node, source: ValuePlace, target: Va
 
 
 def lower_copy(lowering: StretchBuilder, node: Node) -> None:
-    """clone, copy and casts: of the last operand."""
+    """Lower clone, copy and casts, which read their last operand."""
     copy_to(lowering, node, lowering.of(node.inputs[-1]), lowering.make(node.output))
 
 
 def lower_fill(lowering: StretchBuilder, node: Node) -> None:
-    """zeros, ones and full, and those like something."""
+    """Lower zeros, ones and full, and those that are like a tensor."""
     value = _filling(node)
     target = lowering.make(node.output)
     dtype = target.dtype
@@ -65,7 +65,7 @@ def is_fill(node: Node) -> bool:
 
 
 def lower_cat(lowering: StretchBuilder, node: Node) -> None:
-    """Each operand is copied to its slice of the result, unless it is there already."""
+    """Lower a `cat`: each operand is copied to its slice of the result, unless it is there already."""
     arguments = arguments_of(node)
     whole = consecutive([lowering.of(value) for value in arguments["tensors"]]) if arguments["dim"] == 0 else None
     if whole is not None and lowering.alias(node.output, whole):

@@ -41,7 +41,7 @@ def homes(
     """The homes of values.
 
     Args:
-        nodes: Of a stretch, in order.
+        nodes: The nodes of a stretch, in order.
         leaving: Values whose memory is for the caller to keep.
         is_free: Whether a node is a view or a constant.
         is_flexible: Whether a node can write its results with any strides.
@@ -87,7 +87,7 @@ def _shown(whole: Value, part: Value, geometry: Geometry, is_free: Question) -> 
 
 
 def _is_reshape(node: Node) -> bool:
-    """Whether a view has all elements of what it shows, in their order."""
+    """Whether a view has all elements of its source, in their order."""
     if len(node.inputs) != 1 or len(node.outputs) != 1:
         return False
     before = Geometry.contiguous(sizes_of(node.inputs[0]))

@@ -16,7 +16,7 @@ from ..kernels.work import Work
 
 
 class Layout(NamedTuple):
-    """The facts of an array that decide on a kernel; looks like an array to whoever makes nests."""
+    """The facts of an array that decide on a kernel; code that makes nests takes it for an array."""
 
     dtype: Any
     shape: tuple[int, ...]

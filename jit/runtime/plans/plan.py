@@ -118,7 +118,7 @@ def _may_raise(node: Node) -> bool:
 
 
 def _is_guard(node: Node) -> bool:
-    """Guards, and composites that may hold some."""
+    """Whether a node is a guard, or a composite that may hold some."""
     return node.kind == "prim::Guard" or next(node.subgraphs, None) is not None
 
 
@@ -170,7 +170,7 @@ class StretchCode:
 
     @property
     def outputs(self) -> list[tuple[tuple[int, ...], Any]]:
-        """Shape and dtype of what a run returns."""
+        """Shape and dtype of each output of a run."""
         types = [value.type for value in self.stretch.outputs]
         return [(t.sizes, t.dtype.numpy) for t in types]  # type: ignore[attr-defined]
 
@@ -188,7 +188,7 @@ class StretchCode:
     def failed(self, status: int) -> None:
         """Raise what a run has returned."""
         if status < 0:
-            raise MemoryError(f"{self.arena} bytes for temporaries")
+            raise MemoryError(f"a plan needs {self.arena} bytes for temporaries; free memory, or pass smaller inputs")
         step, error = divmod(status, 256)
         try:
             check_status(error)
@@ -325,7 +325,7 @@ class Native:
         return entry.make_entry(code.tables()) if entry.available() else _ByCtypes(code)
 
     def _otherwise(self, arrays: Sequence[Any]) -> Sequence[Any]:
-        """Arrays of another layout than the graph declares."""
+        """The outputs for arrays of another layout than the graph declares."""
         layouts = [Layout(a.dtype, a.shape, a.strides) for a in arrays]
         declared = [(layout.dtype, layout.shape) for layout in self.code.layouts]
         if [(a.dtype, a.shape) for a in arrays] == declared and len(self.codes) < _VARIANTS:
@@ -349,7 +349,7 @@ class Native:
 
 
 _VARIANTS = 8
-"""The number of layouts for which a stretch is compiled."""
+"""The most layouts for which a stretch is compiled."""
 
 
 class _ByCtypes:
@@ -417,7 +417,7 @@ class PlannedEngine(Runner):
 
     @property
     def local_plan(self) -> PlannedEngine:
-        """This."""
+        """The engine itself."""
         return self
 
     def freeze(self) -> None:
@@ -442,7 +442,7 @@ def _add_native(native: Native, program: Program, assembler: Assembler) -> None:
 
 
 def _pieces(nodes: Sequence[Node]) -> list[Native | Node]:
-    """The native calls and single nodes of a stage, in order; what code generation refuses is done without."""
+    """The native calls and single nodes of a stage, in order; nodes that code generation refuses are single ones."""
     refused: frozenset[Node] = frozenset()
     while True:
         try:
@@ -481,7 +481,7 @@ def _leaves(value: Value, cutter: _StretchCutter) -> bool:
 
 
 def _outside(nodes: Sequence[Node], cutter: _StretchCutter) -> set[Node]:
-    """The views and constants that somebody else than native nodes of the stage asks for."""
+    """The views and constants that others than native nodes of the stage use."""
     found: set[Node] = set()
     for node in reversed(nodes):
         if node in cutter.free:

@@ -4,7 +4,7 @@ Note [Which words are addresses]
     The words of a plan - programs, tables, geometries - are addresses, sizes, strides, counts, and masks of lanes.
     Addresses are those of functions and of arrays that the plan keeps; all others are below 2**40, or masks, which are
     one less than a power of two. A number that is none of these has no image, and a plan has none on a machine whose
-    addresses are as small as sizes are. Constants are data: nobody looks for addresses there.
+    addresses are as small as sizes are. Constants are data, in which no addresses are looked for.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _register(output: Any) -> int | None:
     if output is None:
         return None
     if type(output) is not Ref:
-        raise Unkeepable("an output that is no array")
+        raise Unkeepable("an output that is not an array")
     return output.index
 
 
@@ -98,7 +98,7 @@ class _PlanImageWriter:
         }  # fmt: skip
 
     def node(self, node: Node, touched: Sequence[int]) -> dict[str, Any]:
-        """The facts to run a node that is no native call; its results and inputs are registers."""
+        """The facts to run a node that is not a native call; its results and inputs are registers."""
         count = len(node.outputs)
         return {
             "kind": node.kind, "args": self._plain(node.args), "results": touched[:count], "inputs": touched[count:],

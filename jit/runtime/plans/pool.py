@@ -51,7 +51,7 @@ class _ThreadPool(Routine):
 
 
 def share() -> str:
-    """`share(pool, step, operands)`: compute the parts of a step by all threads; -1 if the pool is somebody else's."""
+    """`share(pool, step, operands)`: compute the parts of a step by all threads; -1 if there are none, or all busy."""
     r = _ThreadPool("share", ["pool", "step", "operands"])
     with r.when(r.less(r.field("threads"), 1)):
         r.leave(-1)
@@ -139,11 +139,11 @@ cell = np.zeros(2, np.int64)
 _lock = threading.Lock()
 _threads: list[tuple[Any, Any]] = []
 _memory: list[Any] = []
-"""The pool's, and that of pools of which parents of this process have forked."""
+"""The memory of this process's pool, and of the pools that its parents had when they forked."""
 
 
 def most_parts() -> int:
-    """Into how many parts a step may be cut."""
+    """The most parts into which a step may be cut."""
     return planned_count()
 
 
@@ -168,7 +168,7 @@ def start() -> None:
 
 
 def _staff(pool: Any) -> None:
-    """Let as many threads work as are wanted; those that are too many wait."""
+    """Let as many threads work as are wanted; surplus ones wait."""
     wanted = thread_count() - 1
     while len(_threads) < wanted and _start_thread(pool, len(_threads) + 1):
         pass
@@ -202,7 +202,7 @@ def _start_thread(pool: Any, number: int) -> bool:
 
 
 def _stop() -> None:
-    """Before the code of the threads goes away."""
+    """End the threads, before the code that they run is unloaded."""
     if not cell[0]:
         return
     pool, library = _memory[-1], _library()
@@ -217,7 +217,7 @@ def _stop() -> None:
 
 
 def _forget() -> None:
-    """A child has none of its parent's threads."""
+    """Forget the pool in a forked child, which has none of its parent's threads."""
     global _lock
     _lock = threading.Lock()
     _threads.clear()

@@ -13,8 +13,8 @@ Note [A plan as data]
     Functions are named by their object files, which are entries of the cache of their own, or are those of BLAS.
 
 Note [More than a call]
-    Whoever asks for more than its calls - arrays in another layout than planned, the line behind an error, kernels to
-    look at - is answered by the plan that this process would have made without the cache, made at that moment: the
+    A restored plan can do its calls and no more. For anything else - arrays in another layout than planned, the line
+    behind an error, kernels to look at - this process makes the plan that it would have made without the cache: the
     `local_plan`. It is made from the same graph, hence the same, step by step.
 """
 
@@ -61,7 +61,7 @@ def unpack(data: bytes) -> tuple[dict[str, Any], bytes]:
 
 
 def in_memory(head: dict[str, Any], block: bytes) -> Any | None:
-    """The block with its addresses filled in, aligned; None if one of the functions is not to be had."""
+    """The block with its addresses filled in, aligned; None if one of the functions is not available."""
     functions = [_address_of(function) for function in head["functions"]]
     if None in functions:
         return None
@@ -93,7 +93,7 @@ def _data(array: Any) -> int:
 
 @dataclass(eq=False)
 class RestoredCode:
-    """The code of a recalled plan, with as much of `plan.StretchCode` as calls need."""
+    """The code of a restored plan, with as much of `plan.StretchCode` as calls need."""
 
     layouts: list[entry.EntryInput]
     outputs: list[tuple[tuple[int, ...], Any]]
@@ -105,7 +105,9 @@ class RestoredCode:
     def failed(self, status: int) -> None:
         """Raise what a run has returned."""
         if status < 0:
-            raise MemoryError(f"{self.facts['arena']} bytes for temporaries")
+            raise MemoryError(
+                f"a plan needs {self.facts['arena']} bytes for temporaries; free memory, or pass smaller inputs"
+            )
         self.local().failed(status)
 
     def tables(self) -> entry.Tables:
@@ -179,7 +181,7 @@ class RestoredEngine(Runner):
         return self.local_plan.natives
 
     def freeze(self) -> None:
-        """The graph is about to change: keep what the plan was made of."""
+        """Keep the graph that the plan was made of, which is about to change."""
         if self._made is None:
             graph = self._source()
             self._source = lambda: graph

@@ -42,7 +42,7 @@ def is_free(node: Node) -> bool:
 def is_native(node: Node) -> bool:
     """Whether a stretch may contain the node."""
     made = [value for value in node.outputs if value.type is not UNDEFINED]
-    if not any(value.uses for value in node.outputs):  # it may raise, or it would be gone
+    if not any(value.uses for value in node.outputs):  # only a node that may raise is left unused
         return False
     if not all(map(_is_plain, (*node.inputs, *made))):
         return False
@@ -146,7 +146,7 @@ class StretchLowering:
         return ValuePlace(whole.block, whole.dtype, home.geometry)
 
     def soon(self, value: Value) -> ValuePlace | None:
-        """The place of a value, if it is known already or a view of what is."""
+        """The place of a value, if it is known already or is a view of one whose place is."""
         wanted, chain = value, []
         while value not in self.places:
             if value.node.kind == "prim::Constant" or not value.node.inputs or not is_free(value.node):
@@ -236,7 +236,7 @@ class StretchLowering:
     def pointwise(
         self, node: Node, body: Callable[..., Any], reads: Sequence[ValuePlace], write: ValuePlace, name: str
     ) -> None:
-        """A step that fills `write` with `body` of what it reads: a copy, or a fill, which counts as no work."""
+        """Add a step that fills `write` with the results of `body` at the operands `reads`; it counts as no work."""
         layouts: list[Any] = [place.layout for place in (*reads, write)]
         nest = pointwise_nest(body, layouts[:-1], layouts[-1:], name)
         self.step(Step(NestWork.of(node, nest, share=0.0), [*reads, write], 1, node))
@@ -272,7 +272,7 @@ class StretchLowering:
             buffers = [[Buffer.like(p.layout) for p in places] for places in (reads, writes)]  # type: ignore[arg-type]
             self._nests[key] = split.split_if_worth(fusion.group_nest(group.attributes["body"], *buffers))
         if any(p.geometry.numel == 0 for p in reads) and any(p.geometry.numel for p in writes):
-            raise CompileError("it reduces nothing to something, which kernels do not do")
+            raise CompileError("no kernel reduces an empty tensor to a result with elements; the interpreter does")
         held = self._last_held(reads)
         reusable = _reusable(group.attributes["body"], reads, writes)
         if held is not None and self._epilogue(node, key, held.step, reads, writes, reusable):
@@ -344,7 +344,7 @@ def _entry(node: Node, numbers: dict[Value, int]) -> Any:
 def _input_place(number: int, layout: Layout) -> ValuePlace:
     size = layout.itemsize
     if any(s % size for s in layout.strides):
-        raise CompileError(f"byte strides {layout.strides} are no multiples of {size}")
+        raise CompileError(f"byte strides {layout.strides} are not multiples of {size}: pass a copy of the array")
     geometry = Geometry(layout.shape, tuple(s // size for s in layout.strides))
     return ValuePlace(MemoryBlock("input", geometry.numel * size, number), from_numpy(layout.dtype), geometry)
 
@@ -389,10 +389,10 @@ def _is_viewed(value: Value) -> bool:
 
 
 class _Library(NamedTuple):
-    """A step of plans that is more than a nest of terms."""
+    """A kind of step that operators ask for by name: which nodes it can be, and how they are lowered."""
 
     is_able: Callable[[Node], bool]
-    """Whether a stretch may contain a node of this kind."""
+    """Whether there is code for a node whose operator asks for this kind of step."""
     lower: Callable[[StretchLowering, Node], None]
     is_flexible: bool = False
     """Whether its results may lie anyhow."""
@@ -415,5 +415,5 @@ _LIBRARY: dict[str, _Library] = {
     "maxima gradients": _Library(pooling.is_max_unpool, pooling.lower_max_unpool),
     "means": _Library(pooling.is_mean_pool, pooling.lower_mean_pool),
 }
-"""Steps that are no nests, by `Kernel.step` of an operator."""
+"""The kinds of steps, by the name that an operator has for them in `Kernel.step`."""
 assert set(_LIBRARY) == set(STEPS)

@@ -15,7 +15,7 @@ def thread_count() -> int:
     do not depend on it.
 
     Raises:
-        UsageError: `JIT_NUM_THREADS` is no positive whole number.
+        UsageError: `JIT_NUM_THREADS` is not a positive whole number.
     """
     if "kernels" in _chosen:
         return _chosen["kernels"]
@@ -46,7 +46,7 @@ def choose(what: str, count: int | None) -> None:
 
 
 def chosen() -> int | None:
-    """The number of threads that somebody has asked for; None if nobody has."""
+    """The number of threads for kernels that was chosen; None if none was."""
     return _chosen.get("kernels")
 
 

@@ -34,7 +34,7 @@ class Timed:
 def timed(engine: Engine) -> list[Timed]:
     """Make every instruction of an engine note how long it took; the list is filled in the order of a run.
 
-    The engine is changed, so give one that nobody else runs.
+    The engine is changed, so give one that nothing else runs.
     """
     notes: list[Timed] = []
     for stage, program in enumerate(engine.programs):

@@ -24,7 +24,7 @@ class KernelView:
     """One compiled kernel of a traced function."""
 
     name: str
-    """After the operators that it computes."""
+    """A name that is made of the operators that it computes."""
     source_lines: tuple[str, ...]
     """The user's lines that it computes, such as `model.py:12 in forward`."""
     bytes: int
@@ -106,7 +106,7 @@ def _flops_of_parts(node: Node) -> int:
 
 
 def work_of_node(node: Node) -> tuple[int, int]:
-    """The same for a node that runs by itself."""
+    """Bytes that a node by itself moves and flops that it computes."""
     return sum(_numel(v) * _itemsize(v) for v in (*dict.fromkeys(node.inputs), *node.outputs)), flops_of(node)
 
 

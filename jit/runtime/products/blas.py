@@ -42,14 +42,14 @@ _FIELDS = (
 
 
 class Matrix(NamedTuple):
-    """An operand as BLAS is told of it: as it lies, or transposed, with so many elements from line to line."""
+    """An operand as BLAS takes it: row-major or transposed, with `leading` elements from one line to the next."""
 
     transposed: bool
     leading: int
 
 
 def as_matrix(sizes: Sequence[int], strides: Sequence[int]) -> Matrix | None:
-    """A row-major view of an operand; None if it has to be copied first.
+    """An operand of these sizes and strides as BLAS takes it; None if it has to be copied first.
 
     >>> as_matrix((2, 3), (3, 1)), as_matrix((2, 3), (1, 2)), as_matrix((2, 3), (6, 2))
     (Matrix(transposed=False, leading=3), Matrix(transposed=True, leading=2), None)
@@ -84,7 +84,7 @@ class BlasProduct(Work):
 
     @property
     def effort(self) -> int:
-        """Multiplications."""
+        """The number of multiplications."""
         return self.batch * math.prod(self.sizes)
 
     @cached_property
@@ -172,7 +172,7 @@ def gemm_address(dtype: DType) -> int:
     )
     address: int | None = pointer(capsule, name(capsule))
     if not address:
-        raise CompileError("SciPy's BLAS has no address; run with the interpreter")
+        raise CompileError(f"SciPy's BLAS has no {LETTER[dtype]}gemm to call; run with the interpreter")
     return address
 
 

@@ -13,7 +13,7 @@ _SETTERS = ("scipy_openblas_set_num_threads64_", "scipy_openblas_set_num_threads
 
 
 def set_blas_threads(package: str, count: int) -> bool:
-    """Let the BLAS of "numpy" or "scipy" use so many threads from now on; False where that cannot be said to it."""
+    """Let the BLAS of "numpy" or "scipy" use `count` threads from now on; False if it cannot be told."""
     setter = _setter(package)
     if setter is None:
         return False

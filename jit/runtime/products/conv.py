@@ -43,7 +43,7 @@ Triple = tuple[int, int, int]
 _STRIP_BYTES = 3 << 17
 """The size of the panels of a strip: they share the L2 cache with 8 rows of the weight and what is written."""
 _DEEPEST = 640
-"""Rows of a panel, unless a single channel has more taps."""
+"""The most rows of a panel, unless a single channel has more taps."""
 _MOST_SEGMENTS = 8
 
 
@@ -59,7 +59,7 @@ class ConvWindow(NamedTuple):
 
     @property
     def taps(self) -> int:
-        """Numbers in a kernel."""
+        """The number of entries of the kernel."""
         return math.prod(self.kernel)
 
     @property
@@ -87,9 +87,9 @@ class ConvolutionWork(Work):
     window: ConvWindow
     bias: bool = False
     relu: bool = False
-    """Whether what is negative becomes 0."""
+    """Whether negative results become 0."""
     widest: int = 1 << 30
-    """Panels of a strip at most."""
+    """The most panels of a strip."""
 
     @property
     def is_depthwise(self) -> bool:
@@ -113,12 +113,12 @@ class ConvolutionWork(Work):
 
     @property
     def scratch_bytes(self) -> int:
-        """Memory for the panels of a strip."""
+        """The bytes of memory for the panels of a strip."""
         return 0 if self.is_depthwise else min(self._strip, self._across) * self._panel_bytes
 
     @property
     def effort(self) -> int:
-        """Multiplications."""
+        """The number of multiplications."""
         return self.batch * self.groups * self.filters * self.rows * self.window.number
 
     @property
@@ -185,17 +185,17 @@ class ConvolutionWork(Work):
 
     @property
     def scatters(self) -> bool:
-        """Vectors of many channels, one after the other, if it is depthwise."""
+        """Whether it is depthwise, and so writes vectors of many channels one after the other."""
         return self.is_depthwise
 
     def in_tiles(self) -> ConvolutionWork:
-        """The same with strips that suit tiles: as long as each other if possible, since others have other kernels."""
+        """The same with strips that suit tiles: of one length if possible, since each length needs its own epilogue."""
         most = max(TILE_BYTES // (self.filters * tile_sizes()[1] * Target.host().vector_bytes), 1)
         even = (count for count in range(2 * most, most // 2, -1) if self._across % count == 0)
         return replace(self, widest=next(even, most))
 
     def pieces(self, starts: Any, sizes: Any, in_place: bool) -> Pieces:
-        """Some panels; of a tile that is no part of the whole, the rows lie closer."""
+        """Ranges of panels; the rows of a tile that is an array of its own lie closer together."""
         (image, group, _, place), (batch, groups, _, places) = starts.T, sizes.T
         each = self.panels // self.batch
         if self.is_depthwise:
@@ -217,12 +217,12 @@ class ConvolutionWork(Work):
 
     @property
     def _across(self) -> int:
-        """Panels of an image."""
+        """The number of panels of an image."""
         return -(-self.vectors // tile_sizes()[1])
 
     @property
     def _deep(self) -> int:
-        """Channels whose patches are laid out at a time."""
+        """The number of channels whose patches are laid out at a time."""
         blocks = -(-self.channels // max(_DEEPEST // self.window.taps, 1))
         return -(-self.channels // blocks)
 
@@ -232,13 +232,13 @@ class ConvolutionWork(Work):
 
     @property
     def _strip(self) -> int:
-        """Panels of a strip; not fewer than four strips for an image that has work for two threads."""
+        """The panels of a strip: a quarter of those of an image at most, so that threads can share its strips."""
         most = max(_STRIP_BYTES // self._panel_bytes, 1)
         return max(min(most, -(-self._across // 4), self.widest), 1)
 
     @property
     def _across_strip(self) -> int:
-        """Places of a strip."""
+        """The number of places of a strip."""
         return self._strip * tile_sizes()[1] * lanes_of(self.dtype)
 
     @property

@@ -29,12 +29,12 @@ class ConvShape(NamedTuple):
     dtype: DType
     depthwise: bool
     rows: int
-    """Filters in the last block, if that is not a whole one."""
+    """The number of filters, or of a depthwise one's channels, in the last block if that is not a whole one."""
     last: int
-    """Vectors in the last panel."""
+    """The number of vectors in the last panel."""
     segments: int
     stride: int
-    """Along a row of the image."""
+    """The stride along a row of the image."""
     bias: bool
     relu: bool
 
@@ -53,7 +53,7 @@ def compiled(shape: ConvShape) -> int:
 
 
 class SegmentWriter(TileWriter):
-    """Loads what taps of a kernel see of an image."""
+    """Writes loads of the entries of an image that taps of a kernel meet."""
 
     def __init__(self, dtype: DType, segments: int, stride: int, target: Target) -> None:
         super().__init__(dtype, target)

@@ -49,7 +49,7 @@ class ConvLayer(NamedTuple):
     window: ConvWindow
 
     def forward(self, bias: bool = False) -> ConvolutionWork:
-        """The work of the map itself."""
+        """The work that computes y of x."""
         return ConvolutionWork(
             self.dtype, self.batch, self.groups, self.channels, self.filters, self.window.flat(), bias
         )
@@ -81,10 +81,10 @@ class ConvPhase(NamedTuple):
     """The entries of an image that meet the same taps, along one dim."""
 
     first: int
-    """Entry; the others follow at the distance of the stride."""
+    """The first entry; the others follow at the distance of the stride."""
     entries: int
     tap: int
-    """The first one that they meet."""
+    """The first tap that they meet."""
     every: int
     taps: int
     """The number of taps that they meet, at a distance of `every`."""
@@ -192,7 +192,7 @@ def lower_convolution(lowering: StretchBuilder, node: Node) -> None:
 
 
 def _relu_after(lowering: StretchBuilder, node: Node) -> Node | None:
-    """The relu that is all that becomes of a result: the kernel computes it before it stores."""
+    """The relu that alone reads a result, so that the kernel can compute it before it stores; None if there is none."""
     users = [use.node for use in node.output.uses]
     if len(users) != 1 or not kernel_of(users[0].kind).is_epilogue or not lowering.is_free_to_move(node.output):
         return None
@@ -250,7 +250,7 @@ def _by_input(
     result: ValuePlace,
     bias: ValuePlace | None,
 ) -> None:
-    """See Note [By the input]."""
+    """The steps of the map by the input, see Note [By the input]."""
     whole = max(layer.window.stride) == 1
     for part in parts_by_input(layer):
         target = _phase_of(result, layer, part)
@@ -279,7 +279,7 @@ def _turned(w: ValuePlace, layer: ConvLayer, part: Part) -> ValuePlace:
 
 
 def _phase_of(result: ValuePlace, layer: ConvLayer, part: Part) -> ValuePlace:
-    """The places of the entries of a part."""
+    """The place in the result of the entries of a part."""
     geometry, dims = result.geometry, result.geometry.ndim - 2
     for dim, (phase, stride) in enumerate(list(zip(part.at, layer.window.stride, strict=True))[3 - dims :], 2):
         geometry = geometry.window(dim, phase.first, phase.entries, stride)
@@ -287,7 +287,7 @@ def _phase_of(result: ValuePlace, layer: ConvLayer, part: Part) -> ValuePlace:
 
 
 def _fill(lowering: StretchBuilder, node: Node, target: ValuePlace, bias: ValuePlace | None) -> None:
-    """Entries that meet no tap: 0, or the bias."""
+    """Fill entries that meet no tap with 0, or with the bias."""
     if bias is not None:
         dims = target.geometry.ndim - 2
         spread = Geometry((bias.geometry.numel, *(1,) * dims), (1, *(0,) * dims), bias.geometry.offset)

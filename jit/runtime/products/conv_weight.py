@@ -59,7 +59,7 @@ class WeightShape(NamedTuple):
     """The number of vectors in a panel."""
     pads: bool
     rows: int = 0
-    """Channels in the last block, of a depthwise one."""
+    """The number of channels in the last block of a depthwise one, if that is not a whole one."""
     segments: int = 1
     stride: int = 1
 
@@ -78,7 +78,7 @@ class WeightGradient(Work):
 
     @property
     def effort(self) -> int:
-        """Multiplications."""
+        """The number of multiplications."""
         return self.forward.effort
 
     @cached_property
@@ -89,7 +89,7 @@ class WeightGradient(Work):
 
     @property
     def scratch_bytes(self) -> int:
-        """Memory for sums, a panel and a padded image."""
+        """The bytes of memory for sums, a panel and a padded image."""
         return 0 if self.forward.is_depthwise else sum(self._memory)
 
     def function(self) -> int:
@@ -157,7 +157,7 @@ class WeightGradient(Work):
 
     @property
     def _block(self) -> int:
-        """Rows of places at a time."""
+        """The number of rows of places that are taken at a time."""
         return max(_BLOCK_PLACES // self.forward.window.places[2], 1)
 
     @property
@@ -212,7 +212,7 @@ def _compiled(shape: WeightShape) -> int:
 
 
 class _Products(TileWriter):
-    """Tiles of 8 (channel, tap) pairs and a panel of filters."""
+    """Tiles of some (channel, tap) pairs, see `tile_sizes`, and a panel of filters."""
 
     def __init__(self, shape: WeightShape, target: Target) -> None:
         super().__init__(shape.dtype, target)
@@ -245,7 +245,7 @@ class _Products(TileWriter):
         return self.add(self.scale(row, self.line), vector * self.bytes)
 
     def _with_zeros(self, x: Word) -> Word:
-        """An image with its padding; whatever it covers besides is 0 already."""
+        """Copy an image into the middle of the padded one, whose border is 0 already."""
         of = self.of
         if not self.shape.pads:
             return x
@@ -263,7 +263,7 @@ class _Products(TileWriter):
         return self.padded
 
     def _image(self, x: Word, y: Word, filters: Word) -> None:
-        """Blocks of rows of places: their y is transposed, and met by all taps."""
+        """Add an image to the sums, some rows of places at a time: their y is transposed and met by all taps."""
         of = self.of
         blocks = self.quotient(self.add(of["rows"], self.sub(of["block"], 1)), of["block"])
         with self.loop(blocks) as block:
@@ -275,7 +275,7 @@ class _Products(TileWriter):
                 self._tile(tile, x, self.add(of["starts"], self.scale(first, 8)), count)
 
     def _pack(self, y: Word, filters: Word, places: Word) -> None:
-        """Squares of y, transposed. Filters beyond the last one repeat it: their sums are thrown away."""
+        """Transpose squares of y. Filters beyond the last one repeat it: their sums are thrown away."""
         of, lanes = self.of, self.lanes
         final = self.sub(of["filters"], 1)
         rows = []
@@ -313,7 +313,7 @@ class _Products(TileWriter):
             self.store(after[place], address)
 
     def _put(self, w: Word, filters: Word) -> None:
-        """The sums of a panel, transposed."""
+        """Store the sums of a panel, transposed."""
         of, lanes = self.of, self.lanes
         with self.loop(of["squares"]) as square:
             row = self.scale(square, lanes)
@@ -328,7 +328,7 @@ class _Products(TileWriter):
 
 
 class _DepthwiseWeight(SegmentWriter):
-    """One tap of some channels at a time, along all places of all images."""
+    """Sums of a depthwise gradient: one tap of some channels at a time, along all places of all images."""
 
     def __init__(self, shape: WeightShape, target: Target) -> None:
         super().__init__(shape.dtype, shape.segments, shape.stride, target)
@@ -376,7 +376,7 @@ class _DepthwiseWeight(SegmentWriter):
                 self._put(after[r, 0], self.add(w, self.scale(self.add(self.scale(of["taps"], r), tap), self.size)))
 
     def _put(self, lanes: str, where: Word) -> None:
-        """The sum of the lanes, one after the other."""
+        """Store the sum of the lanes, added one after the other."""
         name = f"llvm.vector.reduce.fadd.v{self.lanes}f{8 * self.size}"
         self._declared[name] = f"declare {self.element} @{name}({self.element}, {self.vector})"
         total = self._emit(f"call {self.element} @{name}({self.element} 0.0, {self.vector} {lanes})")

@@ -5,7 +5,7 @@ A product whose result a single kernel reads is held back until that kernel's tu
 1. it is pointwise: one step, nothing reduced, as many points as the result has elements;
 2. it reads the result point by point, in whatever order and shape, and all its other operands along the axes of the
    product: a bias along columns or rows, a whole array, a batch norm's statistics by channel;
-3. the result is more than one tile: less stays in the cache between two steps anyway.
+3. the result is more than one tile: a single tile stays in the cache between two steps anyway.
 
 Otherwise the product and the kernel are two steps. An epilogue costs a call for each tile, which is microseconds of
 work; it saves a pass over the result and the memory for it.
@@ -37,7 +37,7 @@ def _in_tiles(work: Work) -> Tileable | None:
 
 
 def tiled(nest: Nest, product: Step, reads: Sequence[ValuePlace]) -> Tiled | None:
-    """A kernel that reads a product's result, together with the product; None if it is no epilogue."""
+    """A kernel that reads a product's result, together with the product; None if it is not an epilogue."""
     work, result = _in_tiles(product.work), product.operands[-1]
     made = frozenset(number for number, place in enumerate(reads) if place.block is result.block)
     assert work is not None

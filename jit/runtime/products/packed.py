@@ -62,12 +62,12 @@ class PackedProduct(Work):
     sizes: tuple[int, int, int]
     """Rows of A, columns of B, columns of A."""
     a: tuple[int, int]
-    """Strides, in elements."""
+    """The strides of A, from row to row and from column to column, in elements."""
     b: tuple[int, int]
     packed: bool = False
     """Whether B is packed already."""
     multiplies: bool = True
-    """False: B is packed, no more."""
+    """Whether the product is computed; if not, B is packed and no more."""
     batch: int = 1
     next: tuple[int, int] = (0, 0)
     """Steps from one matrix of a batch to the next, of A and B, in elements."""
@@ -81,13 +81,13 @@ class PackedProduct(Work):
 
     @property
     def scratch_bytes(self) -> int:
-        """Memory for a panel, if the product packs for itself."""
+        """The bytes of memory for a panel, if the product packs for itself."""
         keeps = self.packed or not self.multiplies
         return 0 if keeps else self.sizes[2] * panel_columns(self.dtype) * self.dtype.itemsize
 
     @property
     def effort(self) -> int:
-        """Multiplications."""
+        """The number of multiplications."""
         rows, columns, inner = self.sizes
         return self.batch * rows * columns * inner
 
@@ -131,7 +131,7 @@ class PackedProduct(Work):
 
     @property
     def tile(self) -> tuple[int, int, int]:
-        """Some panels of all rows, or of many, since each tile packs for itself; or several whole matrices."""
+        """The sizes of a tile: some panels of all rows, or of many, since each tile packs for itself; or matrices."""
         rows, columns, _ = self.sizes
         wide, size = panel_columns(self.dtype), self.dtype.itemsize
         if rows * columns * size <= TILE_BYTES:
@@ -141,7 +141,7 @@ class PackedProduct(Work):
 
     @property
     def scatters(self) -> bool:
-        """Panels of two vectors or more, row by row."""
+        """False: it writes panels of two vectors or more, row by row."""
         return False
 
     def pieces(self, starts: Any, sizes: Any, in_place: bool) -> Pieces:
@@ -175,7 +175,7 @@ def supports(product: PackedProduct) -> bool:
 
 
 def supports_tiles(product: PackedProduct) -> bool:
-    """The same for a product that is computed tile by tile: only some rows need be in the cache."""
+    """Whether there is code for the product tile by tile, for which only some rows need be in the cache."""
     return supports(replace(product, sizes=(product.tile[1], *product.sizes[1:])))
 
 

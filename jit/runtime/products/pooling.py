@@ -54,7 +54,7 @@ class MaxPoolWork(Work):
     planes: int
     window: ConvWindow
     indices: bool = True
-    """Whether anybody wants to know where they are."""
+    """Whether the positions of the maxima are asked for."""
 
     @property
     def panels(self) -> int:
@@ -63,7 +63,7 @@ class MaxPoolWork(Work):
 
     @property
     def effort(self) -> int:
-        """Comparisons."""
+        """The number of comparisons."""
         return self.planes * self.window.number * self.window.taps
 
     @cached_property
@@ -97,7 +97,7 @@ class MeanPoolWork(Work):
     planes: int
     window: ConvWindow
     ceil: bool
-    """Whether windows may hang over; they are divided by less then."""
+    """Whether windows may reach beyond the padded image, whose entries there count for no mean."""
     counts_padding: bool
     divisor: int | None
     """The divisor of all sums, if it is not the number of entries of their windows."""
@@ -109,7 +109,7 @@ class MeanPoolWork(Work):
 
     @property
     def effort(self) -> int:
-        """Additions."""
+        """The number of additions."""
         return self.planes * self.window.number * self.window.taps
 
     @cached_property
@@ -142,7 +142,7 @@ class MaxUnpoolWork(Work):
     planes: int
     places: int
     plane: int
-    """Entries of an image."""
+    """The number of entries of an image."""
 
     @property
     def panels(self) -> int:
@@ -151,12 +151,12 @@ class MaxUnpoolWork(Work):
 
     @property
     def effort(self) -> int:
-        """Additions, which are slow ones."""
+        """Four for each addition and for each entry of an image, since they are done one by one."""
         return 4 * self.planes * (self.places + self.plane)
 
     @property
     def scratch_bytes(self) -> int:
-        """Sums of a plane, in float64."""
+        """The bytes of the sums of a plane, in float64."""
         return -(-self.plane * 8 // 64) * 64
 
     def function(self) -> int:
@@ -344,7 +344,7 @@ def _compiled_back(dtype: DType) -> int:
 
 
 def _way_back(dtype: DType) -> str:
-    """One number after the other, into sums in float64, which are rounded once."""
+    """The kernel's code: numbers are added one after the other to sums in float64, which are rounded once."""
     r = TileWriter(dtype, Target.host())
     first, last, places, plane = (r.word("%geometry", i) for i in range(len(_BACK)))
     y, indices, x, sums = (r.word("%data", i) for i in range(4))
@@ -438,7 +438,7 @@ def is_max_unpool(node: Node) -> bool:
 
 
 def lower_max_pool(lowering: StretchBuilder, node: Node) -> None:
-    """One step."""
+    """Lower max pooling to one step, which finds positions only if they are used."""
     x = contiguous(lowering, node, lowering.of(node.inputs[0]))
     results = [lowering.make(value) for value in node.outputs if value is node.outputs[0] or value.uses]
     work = replace(_maxima(node), indices=len(results) == 2)
@@ -446,13 +446,13 @@ def lower_max_pool(lowering: StretchBuilder, node: Node) -> None:
 
 
 def lower_mean_pool(lowering: StretchBuilder, node: Node) -> None:
-    """One step."""
+    """Lower average pooling to one step."""
     x = contiguous(lowering, node, lowering.of(node.inputs[0]))
     lowering.step(Step(_means(node), [x, lowering.make(node.output)], 1, node))
 
 
 def lower_max_unpool(lowering: StretchBuilder, node: Node) -> None:
-    """One step."""
+    """Lower the backward of max pooling to one step."""
     arguments = arguments_of(node)
     y, indices = (contiguous(lowering, node, lowering.of(arguments[name])) for name in ("grad_output", "indices"))
     result = lowering.make(node.output)

@@ -27,7 +27,7 @@ def families(nodes: Sequence[Node]) -> dict[Value, deque[Node]]:
 
 
 def _is_of_matrices(node: Node) -> bool:
-    """True for the product of two matrices; of batches, vectors and with an addend there are others."""
+    """Whether a node is the product of two matrices: no batch, no vector, no addend."""
     return kernel_of(node.kind).step == "product" and all(len(sizes_of(value)) == 2 for value in node.inputs)
 
 
@@ -39,7 +39,7 @@ def is_product(node: Node) -> bool:
 
 
 def lower_product(lowering: StretchBuilder, node: Node) -> None:
-    """mm, bmm, mv and dot: as products of batches of matrices."""
+    """Lower mm, bmm, mv and dot as products of batches of matrices."""
     a, b = (lowering.of(v) for v in node.inputs)
     family = _family(lowering, node, a)
     if len(family) > 1:
@@ -55,7 +55,7 @@ def lower_product(lowering: StretchBuilder, node: Node) -> None:
 
 
 def lower_dot(lowering: StretchBuilder, node: Node) -> None:
-    """Long vectors are multiplied by a nest: BLAS would use one thread."""
+    """Lower a dot product; long vectors are multiplied by a nest, since BLAS would use one thread."""
     a, b = (lowering.of(v) for v in node.inputs)
     (length,) = a.geometry.sizes
     if length <= split.BLOCK_POINTS:
@@ -82,7 +82,8 @@ def _family(lowering: StretchBuilder, node: Node, a: ValuePlace) -> dict[Node, V
             ...                                             a product of (1600, 256) by %w, in front of the loop
             %9 : Float(16, 1024) = aten::mm(%x1, %w)
 
-        Long ones are left alone: they read enough rows for each column that they pack, and take their memory later.
+        Products of many rows are left alone: reading the matrix counts little in them, and joining them would take the
+        memory of their results early.
     """
     found = {node: a}
     if not _is_of_matrices(node):
@@ -106,7 +107,7 @@ def _family(lowering: StretchBuilder, node: Node, a: ValuePlace) -> dict[Node, V
 _SHORT = 128
 """Rows up to which a product is joined with others by the same matrix."""
 _TOGETHER = 1 << 21
-"""Bytes of results that are made ahead of their time, at most."""
+"""The most bytes of results that are computed ahead of their turn."""
 
 
 def _batch(place: ValuePlace, side: int) -> ValuePlace:
@@ -120,7 +121,7 @@ def _batch(place: ValuePlace, side: int) -> ValuePlace:
 
 
 def lower_addmm(lowering: StretchBuilder, node: Node) -> None:
-    """addmm and baddbmm: the addend is copied to the result, which the product is added to."""
+    """Lower addmm and baddbmm: the addend is copied to the result, to which the product is added."""
     arguments = arguments_of(node)
     addend, a, b = (lowering.of(v) for v in node.inputs)
     result = lowering.make(node.output)
@@ -152,7 +153,7 @@ def _multiply_by_blas(
 
 
 def _multiply_packed(lowering: StretchBuilder, node: Node, a: ValuePlace, b: ValuePlace, result: ValuePlace) -> bool:
-    """A product without BLAS, if there is code for it. What many products of few rows share is packed once."""
+    """Compute a product without BLAS if there is code for it; a right operand of many short products is packed once."""
     (batch, rows, inner), columns = a.geometry.sizes, b.geometry.sizes[2]
     after, *left = a.geometry.strides
     beside, *right = b.geometry.strides

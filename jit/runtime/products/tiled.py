@@ -1,4 +1,4 @@
-"""A product and the pointwise kernel behind it, run tile by tile: what the product makes never leaves the cache.
+"""A product and the pointwise kernel behind it, run tile by tile: the product's result never leaves the cache.
 
 Comes between `epilogues`, which says when, and `plan`. Neither the code of products nor that of kernels knows of it.
 
@@ -36,7 +36,7 @@ from ..kernels.work import NestUse, Sizes, Tileable, Work
 from ..llvm.words import Routine
 
 TILE_BYTES = 1 << 17
-"""The size of a tile, about: it shares the L2 cache with its sources and with what the kernel reads and writes."""
+"""About the bytes of a tile: it shares the L2 cache with its sources and with what the kernel reads and writes."""
 
 
 def even(size: int, most: int, step: int = 1) -> int:
@@ -203,12 +203,12 @@ class Tiled(Work):
 
     @property
     def effort(self) -> int:
-        """Multiplications."""
+        """The effort of the product."""
         return self.product.effort
 
     @property
     def scratch_bytes(self) -> int:
-        """Memory for the product's own use, and for a tile unless it has a home."""
+        """The bytes of memory for the product's own use, and for a tile unless that has a home."""
         tile = math.prod(self.product.tile) * self.product.dtype.itemsize
         return self._before_tile + (tile if self.epilogue.home is None else 0)
 
@@ -246,7 +246,7 @@ class Tiled(Work):
         return self.product.flops(of_product) + of_kernel
 
     def label(self, operator: str) -> str:
-        """The product's, and the name of the kernel."""
+        """The product's label, and the name of the kernel."""
         return f"{self.product.label(operator)}, {self.epilogue.nest.name} by tiles"
 
     @cached_property

@@ -1,7 +1,7 @@
 """AMD's GPUs, such as gfx942: kernels become GCN assembly, as text; nothing here launches them.
 
-Threads of a wavefront are 64. Pointers of kernels are flat but for parameters (address space 4), memory that a block
-shares (3) and a thread's own (5); see LLVM's "User Guide for AMDGPU Backend".
+A wavefront has 64 threads. Pointers of kernels are flat except those to parameters (address space 4), to memory that a
+block shares (3) and to a thread's own memory (5); see LLVM's "User Guide for AMDGPU Backend".
 """
 
 from __future__ import annotations

@@ -30,13 +30,13 @@ def by_feature(table: Table[T], features: Collection[str]) -> T:
 
 
 def brought_by(feature: str) -> Table[bool]:
-    """Whether a feature is present."""
+    """The table of an ability that comes with a feature."""
     return ((feature, True), ("", False))
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """The words of a GPU's kernel for what only GPUs have."""
+    """The parts of a kernel's LLVM IR that only GPUs have, as one family of them spells them."""
 
     convention: str
     """The calling convention of the kernel, as LLVM names it."""
@@ -51,9 +51,9 @@ class Dialect:
     comment: str
     """The beginning of a comment in its assembly."""
     warp: int
-    """Threads that exchange values without memory."""
+    """The number of threads that exchange values without memory."""
     shared_bytes: int
-    """Memory that every GPU of the family gives to a block."""
+    """The bytes of shared memory that every GPU of the family gives to a block."""
     barrier: tuple[str, ...]
     """Instructions at which all threads of a block meet."""
     barrier_declaration: str
@@ -68,7 +68,7 @@ class ProcessorFamily:
 
     name: str
     triples: tuple[str, ...]
-    """The beginnings of LLVM's names of such targets."""
+    """The beginnings of the LLVM triples that the family answers for."""
     vector_bytes: Table[int]
     """The width of the vectors that kernels are written in; 4 means scalars."""
     vector_registers: Table[int]
@@ -80,16 +80,16 @@ class ProcessorFamily:
     rounding: Table[bool]
     """Whether floor, ceil, trunc and round-to-even are instructions; elsewhere LLVM calls the C library."""
     overflow: str = "nearest"
-    """The integer that a float becomes which does not fit: the "nearest" bound, or the "least" integer."""
+    """The integer that a float becomes if it does not fit: the "nearest" bound, or the "least" integer."""
     instruction: Callable[[str, Register, Register], list[Any]] | None = None
     """("max" | "min" | "scalef", a, b): LLVM's name of the instruction for one vector register, and its operands; None
     if LLVM's generic code is as good."""
     scalef: Table[bool] = NO
-    """Whether vectors are multiplied by powers of two that no number can hold."""
+    """Whether an instruction multiplies vectors by 2**n even where 2**n itself is beyond their dtype."""
     convolutions: bool = False
     """Whether tiles of convolutions and pooling were written and measured for its vectors of 32 bytes and more."""
     dialect: Dialect | None = None
-    """The dialect of a GPU: scalar code in many threads, and no C library."""
+    """The dialect of a GPU, whose kernels are scalar code in many threads without a C library; None for a processor."""
 
 
 GENERIC = ProcessorFamily(
@@ -101,4 +101,4 @@ GENERIC = ProcessorFamily(
     half=brought_by("f16c"),
     rounding=NO,
 )
-"""A processor that nothing else is known of: LLVM cuts its vectors as it has to."""
+"""The family of every processor that no file describes: LLVM cuts its vectors as it has to."""

@@ -1,4 +1,4 @@
-"""Targets of kernels: a triple, a CPU, the width of its vectors and the few instructions we ask about."""
+"""Targets of kernels: a triple, a CPU and its features, and the few facts that lowering asks of them."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Target:
 
     @property
     def has_scalef(self) -> bool:
-        """True if vectors are multiplied by powers of two that no number can hold."""
+        """True if an instruction multiplies vectors by 2**n even where 2**n itself is beyond their dtype."""
         return by_feature(self.family.scalef, self.features)
 
     @property
@@ -108,7 +108,7 @@ class Target:
         return self.family.dialect is not None
 
     def circumstances(self) -> tuple[str, ...]:
-        """All that LLVM is told of the machine, and which LLVM it is: what besides a module decides on its code."""
+        """All that decides on a module's code besides its text: LLVM's version, and what it is told of the machine."""
         import llvmlite
 
         absent = (f"-{name}" for name in self.absent)
@@ -189,7 +189,7 @@ _TELLING = ("vendor_id", "cpu family", "model", "stepping", "flags")
 
 
 class LoadingError(CompileError, MemoryError):
-    """LLVM's library is not to be had; mostly because there is too little memory left for it."""
+    """LLVM's library cannot be loaded, mostly because too little memory is left for it."""
 
 
 @cache
@@ -203,6 +203,6 @@ def binding() -> Any:
     except OSError as error:  # its library is not found, or does not fit into memory
         why = error.__cause__ or error.__context__ or error
         raise LoadingError(
-            f"LLVM could not be loaded, for want of memory perhaps ({why}); free some, or set JIT_NATIVE=0"
+            f"LLVM could not be loaded, perhaps for lack of memory ({why}); free some, or set JIT_NATIVE=0"
         ) from error
     return llvm

@@ -1,10 +1,10 @@
-"""A function is run anew, with plain numbers, where code in C did not welcome traced ones.
+"""Runs a function anew, with plain numbers, where code in C did not accept traced ones.
 
 Note [Run anew]
     Code in C that takes an `int` or a `float` and nothing else raises when it gets a traced number, or asks for its
-    type and goes another way; which code does, nobody knows beforehand. So three kinds of runs are in doubt: one that
-    ends in an error which no `raise` of the user's has raised; one in which a function in C has raised, and somebody
-    has caught it; and one in which code that asks for exact types began when numbers had been handed out already. What
+    type and goes another way; which code does is not known beforehand. So three kinds of runs are in doubt: one that
+    ends in an error which no `raise` of the user's has raised; one in which a function in C has raised an error that
+    was caught; and one in which code that asks for exact types began when numbers had been handed out already. What
     such a run has written to memory, gradients and generators is put back, and the function runs once more with plain
     numbers, each of them guarded. If that fails in the same places, traced numbers were not to blame, and these places
     are not suspected again.
@@ -46,7 +46,7 @@ _HARMLESS_DEEDS = ("reads the clock", "asks ", "looks at", "makes text", "catche
 
 
 class Notes(Effects):
-    """Notes of what a recorded function writes to outside of it, and of what was there before."""
+    """Notes of the tensors outside that a recorded function writes to, and of their elements before."""
 
     def __init__(self, trace: Trace) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ class Notes(Effects):
         self._versions: dict[Storage, tuple[int, Any]] = {}
 
     def note_write(self, tensor: Tensor) -> None:
-        """`tensor` will be written to; what the function has made itself is nobody's business."""
+        """Note that `tensor` will be written to, unless the function itself has made it."""
         binding = self._trace.memory.binding(tensor)
         if binding is not None and binding.cell.source is None:
             if self.outer is not None:
@@ -69,7 +69,7 @@ class Notes(Effects):
             self._undo[id(tensor)] = list(undoing_tensor(tensor))
 
     def undo(self) -> None:
-        """Everything as it was."""
+        """Put everything back."""
         for region in reversed(list(self.regions.values())):
             region.array[...] = region.before
         for storage, (version, writer) in self._versions.items():
@@ -154,7 +154,7 @@ def _is_raised_by_user(error: Exception) -> bool:
 
 
 class Suspicions:
-    """Knowledge of a traced function about code that takes plain numbers alone."""
+    """Knowledge of a traced function about places where code in C fails, whatever kind of numbers it gets."""
 
     def __init__(self) -> None:
         self.innocent: set[Place] = set()
@@ -165,7 +165,7 @@ class Suspicions:
 
         Args:
             run: Runs the function, with plain numbers or traced ones.
-            plain: Which it gets at first.
+            plain: Whether it gets plain numbers at first.
         """
         first = run(plain)
         if plain or not first.is_doubtful(self.innocent):

@@ -25,9 +25,9 @@ class Captures:
     """The hidden inputs of one trace.
 
     Args:
-        tape: Whose graph gets the inputs.
-        memory: Where tensors are bound to them.
-        identities: Which objects the function has got for others.
+        tape: The tape whose graph gets the inputs.
+        memory: The memory that binds tensors to them.
+        identities: The objects that the function has got in place of others.
         locate: Finds the user's name for a captured tensor, and its place in the World of a call.
     """
 
@@ -44,7 +44,7 @@ class Captures:
         return self.memory.known(tensor) or self.tensor(tensor)
 
     def tensor(self, tensor: Tensor, gradient_of: Value | None = None) -> Binding:
-        """A tensor from outside becomes a hidden input; `gradient_of` is the input whose `.grad` it is."""
+        """Make a tensor from outside a hidden input; `gradient_of` is the input whose `.grad` it is."""
         check_first_stage(self.graph, "a tensor")
         if self.memory.is_written(tensor._array):
             raise shared_memory()
@@ -58,7 +58,7 @@ class Captures:
         return self.memory.bind_root(tensor, value, value)
 
     def generator(self, generator: Generator) -> Value:
-        """A generator from outside: the state that it comes with becomes a hidden input."""
+        """Make the state with which a generator from outside comes a hidden input."""
         check_first_stage(self.graph, "a random generator")
         name, place = self.locate(generator)
         name = "rng" if generator is default_generator() else (name or "generator")
@@ -68,7 +68,7 @@ class Captures:
         return value
 
     def number(self, number: Any, name: str) -> Value:
-        """A promoted number becomes a hidden input."""
+        """Make a promoted number a hidden input."""
         value = self.graph.add_input(ScalarType(type(number).__name__), name, 0)
         count = sum(capture.number is not None for capture in self.found)
         self.found.append(Capture(value, number, name, number=count))
@@ -82,7 +82,7 @@ class Captures:
         return binding is not None and binding.cell.source is None
 
     def is_from_outside(self, tensor: Tensor) -> bool:
-        """Whether an object comes from outside. A view of what does, as `x.detach()` is, was made by the function."""
+        """Whether a tensor object comes from outside; a view of it, like `x.detach()`, is the function's own object."""
         if tensor in self.identities.outer or tensor in self.identities.reshaped:
             return True
         binding = self.memory.binding(tensor)

@@ -11,7 +11,7 @@ from jit.ir.errors import AutogradError, DimError, DTypeError, Error, SchemaErro
 from .refusals import Impurity, at_line
 
 _BY_SIZES = (ShapeError, DimError, UsageError, DTypeError)
-"""Errors that Python code raises which looks at sizes."""
+"""Errors of Python code that checks sizes."""
 
 
 class TraceErrors:
@@ -19,7 +19,7 @@ class TraceErrors:
 
     def __init__(self, impurity: Impurity) -> None:
         self.made: list[Error] = []
-        """The errors of ours that were made meanwhile."""
+        """The errors of this package that were made while the trace recorded."""
         self.raised: list[Exception] = []
         """The errors of operators."""
         self.refused: TraceError | None = None
@@ -27,27 +27,27 @@ class TraceErrors:
         self._impurity = impurity
 
     def is_raised(self, error: Exception) -> bool:
-        """Whether an operator has raised it."""
+        """Whether an operator has raised an error."""
         return any(known is error for known in self.raised)
 
     def is_made(self, error: Exception) -> bool:
-        """Whether it is ours, and was made while the trace recorded."""
+        """Whether an error is of this package, and was made while the trace recorded."""
         return any(known is error for known in self.made)
 
     def note_foreign(self, error: Exception, name: str) -> None:
-        """A Python function that a recording calls has raised: if that is caught, no later call knows beforehand."""
+        """Note that a Python function that a recording calls has raised: no guard tells whether it will again."""
         if not isinstance(error, TraceError):
             self._impurity.note_caught(f"an error of {name}")
 
     def refuse(self, name: str) -> None:
-        """Refuse a decision that none may be: that `name` raises matters only if the error is caught."""
+        """Keep the TraceError to raise if the function catches an error of `name`, which strict=True forbids."""
         self.refused = self.refused or TraceError(
             f"{at_line()}the function catches an error of {name}, and strict=True forbids such a decision; check the "
             "operands beforehand, or trace without strict"
         )
 
     def forgive(self, error: Error) -> None:
-        """An error that has gone through code of the user's was expected: what is done instead is recorded."""
+        """Forget an error that was expected, since what is done instead is recorded."""
         self.made[:] = [known for known in self.made if known is not error]
 
     def forget(self) -> None:
@@ -56,7 +56,7 @@ class TraceErrors:
         self.raised.clear()
 
     def look_at_caught(self) -> None:
-        """Draw the conclusions from the errors that the function has caught; TraceError if one was ours to raise."""
+        """Draw the conclusions from the errors that the function has caught; TraceError if it must not catch one."""
         made, self.made = self.made, []
         caught = [error for error in made if _is_caught(error)]
         refused = next((error for error in caught if isinstance(error, TraceError)), self.refused)
@@ -78,7 +78,7 @@ class TraceErrors:
 
 
 def _is_caught(error: Error) -> bool:
-    """Whether an error has gone through code of the user's; one whose way nobody knows counts."""
+    """Whether an error has gone through code of the user's; one without a traceback counts as such."""
     return error.__traceback__ is None or _line_of(error) is not None
 
 

@@ -17,10 +17,10 @@ from .tape import nodes_after
 
 
 class Changes(NamedTuple):
-    """Results of the parts of a composite."""
+    """The tensors and generators that the parts of a composite have made or changed."""
 
     fresh: list[Tensor]
-    """Results."""
+    """The results that they made."""
     moved: list[StorageCell]
     """Inputs that they wrote to."""
     drawn: list[Generator]
@@ -28,7 +28,7 @@ class Changes(NamedTuple):
 
 
 def record_composite(trace: RecordingTrace, op: Op, values: Sequence[Any]) -> Any:
-    """The DCE trick: the parts are recorded, then the composite's node over them, which takes over the outputs."""
+    """Record the parts of a composite, then its node, which takes over their outputs; see Note [Folding]."""
     operands, attributes = op.split([trace.operand(v) for v in values])
     last, roots, states = trace.graph._last, trace.memory.roots(), dict(trace.randomness.states)
     scope = context.SCOPE.get()
@@ -51,7 +51,7 @@ def _changes(
     roots: dict[StorageCell, Value],
     states: dict[Generator, Value],
 ) -> Changes:
-    """The memory that is one of the values `inside` now; `roots` and `states` are those before the parts ran."""
+    """The results, inputs and generators that now hold values of `inside`; `roots` and `states` are those of before."""
     outputs = [t for t in dispatch.unpack(result) if isinstance(t, Tensor)]
     fresh = [t for t in outputs if trace.memory.binding(t) is not None and trace.value_of(t) in inside]
     now = trace.memory.roots().items()
@@ -73,7 +73,7 @@ def _node_over(trace: RecordingTrace, op: Op, operands: Any, attributes: dict[st
 
 
 def _hand_over(trace: RecordingTrace, composite: Composite, changes: Changes) -> None:
-    """Let the composite be the maker of what its parts have made."""
+    """Let the composite's outputs take the place of the values that its parts have made."""
     for tensor in changes.fresh:
         binding = trace.memory.binding(tensor)
         assert binding is not None

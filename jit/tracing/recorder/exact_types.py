@@ -2,11 +2,11 @@
 
 Note [Exact types]
     `isinstance(n, int)`, `n.__class__`, `range(n)` and the like take a traced number for the int that it stands for;
-    `type(n) is int` does not, and nobody can make it; nor do functions in C that look at the type itself, as those of
+    `type(n) is int` does not, and cannot be made to; nor do functions in C that look at the type itself, as those of
     `json` and `struct`. So where code that runs loads `type`, other than for `type(self)`, names one of these
     libraries, or catches a TypeError, sizes and elements are handed out as plain numbers, each of them guarded: right
     for every size, and recorded for every size anew. If a number was handed out before such code began, the function is
-    run anew (Note [Run anew] in jit.tracing.recorder.anew), as it is for code in C that nobody has thought of.
+    run anew (Note [Run anew] in jit.tracing.recorder.anew), as it is for code in C that is not listed here.
     Functions that a function names are looked at beforehand, so that is rare.
 """
 
@@ -20,17 +20,18 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ..surroundings.origins import is_foreign, is_harmless
+from ..surroundings.peeking import is_a
 
 if TYPE_CHECKING:
     from .tracer import Trace
 
 
 def asks_exact_types(objects: Iterable[Any]) -> bool:
-    """Whether one of the functions among `objects`, or one that such a function names, does."""
+    """Whether one of the functions among `objects`, or one that such a function names, asks for exact types."""
     stack, seen = list(objects), set()
     while stack:
         value = stack.pop()
-        if isinstance(value, type):
+        if is_a(value, type):
             stack += [each for each in vars(value).values() if _function_of(each) is not None]
         function = _function_of(value)
         if function is None or function.__code__ in seen or is_foreign(function.__code__.co_filename):
@@ -60,13 +61,13 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 def note_exact_types(trace: Trace, code: types.CodeType) -> None:
-    """Code starts to run that nobody had seen in reach: numbers are plain from now on."""
+    """Hand out plain numbers from now on if code that starts to run asks for exact types, unseen until then."""
     if not trace.scalars.plain and _asks(code):
         trace.scalars.become_plain()
 
 
 def _function_of(value: Any) -> types.FunctionType | None:
-    function = getattr(value, "__func__", value) if isinstance(value, _WRAPPERS) else value
+    function = getattr(value, "__func__", value) if is_a(value, _WRAPPERS) else value
     return function if type(function) is types.FunctionType else None
 
 
@@ -75,7 +76,7 @@ _WRAPPERS = (types.MethodType, staticmethod, classmethod)
 
 @functools.cache
 def _asks(code: types.CodeType) -> bool:
-    """Whether code does that is the user's, or of a library that is not Python's own."""
+    """Whether code asks for exact types; code of Python's library, of numpy and of this package is taken not to."""
     if is_foreign(code.co_filename) or is_harmless(code.co_filename):
         return False
     if not _TAKERS.isdisjoint(code.co_names) or ("type" in code.co_names and _asks_type(code)):

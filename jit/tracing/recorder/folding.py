@@ -7,7 +7,7 @@ Note [Folding]
         %2 = aten::nll_loss(%1, %t)              part of %3, its result taken over
         %3 = aten::cross_entropy_loss(%x, %t)
 
-    If nobody outside uses a part, the parts become the composite's body:
+    If no part is used outside, the parts become the composite's body:
     %3 = aten::cross_entropy_loss[body=@0](%x, %t).
     If stage 1 uses %1, the composite dissolves instead: %1 and %2 stay, and %3 is %2.
 """
@@ -79,6 +79,6 @@ class _Folder:
 
 
 def _is_private(composite: Composite) -> bool:
-    """True if the parts' values are used by parts alone, and all in the composite's own stage."""
+    """Whether the values of the parts are used by the parts and the composite's node alone."""
     parts = {*composite.parts, composite.node}
     return all(use.node in parts for part in composite.parts for value in part.outputs for use in value.uses)

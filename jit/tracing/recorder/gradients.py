@@ -27,7 +27,7 @@ class GradientSlot:
     value: Value
     """The input that it is."""
     initial: Any
-    """The gradient that was there when the function came: a tensor or None."""
+    """The gradient that was there before the call: a tensor or None."""
     found: Value | None = None
     """The input that `initial` is, if the function has read it."""
     is_read: bool = False
@@ -48,7 +48,7 @@ class Gradients:
         self.hooks: dict[Value, list[Callable[[Any], Any]]] = {}
         """The hooks that the function has put on the gradients of its values."""
         self.differentiated: dict[Tensor, Value] = {}
-        """Leaves from outside at which a backward inside the function has ended."""
+        """Leaves from outside at which a backward inside the function has ended -> their inputs."""
         self._first_serial = next_serial()
         """Autograd nodes with a lower number come from outside."""
         self._captures = captures
@@ -93,7 +93,7 @@ class Gradients:
         return slot
 
     def _found_gradient(self, gradient: Tensor, holder: Value) -> Value:
-        """The input that a gradient is which was there when the function came."""
+        """The input for a gradient that was there before the call."""
         identities = self._captures.identities
         binding = self._captures.memory.binding(identities.inside(gradient))
         if binding is None or (binding.cell.tensor is not gradient and gradient not in identities.inner):
@@ -102,7 +102,7 @@ class Gradients:
         return binding.cell.source
 
     def note_hook(self, value: Value, hook: Callable[[Any], Any]) -> None:
-        """The function hooks something to the gradient of `value`: it becomes part of the stages that follow."""
+        """Note a hook that the function puts on the gradient of `value`: it becomes part of the stages that follow."""
         self.hooks.setdefault(value, []).append(hook)
 
     def check_hooks(self, node: Any) -> None:

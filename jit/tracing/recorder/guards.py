@@ -16,7 +16,7 @@ class Guards:
     """The decisions of one trace, each of them once.
 
     Args:
-        tape: Where their nodes are written.
+        tape: The tape that their nodes are written to.
         strict: Whether a decision is an error.
     """
 
@@ -29,7 +29,7 @@ class Guards:
         """Values that were decided on -> the outcome."""
 
     def guard(self, value: Value, outcome: Any) -> None:
-        """Python has decided on `value`: the trace holds while it is `outcome`."""
+        """Record that Python has decided on `value`: the trace holds while it is `outcome`."""
         if value in self._outcomes:
             return
         if self.strict:

@@ -19,11 +19,11 @@ class Identities:
         """The inverse of `reshaped`."""
 
     def stand_for(self, inner: Tensor, outer: Tensor) -> None:
-        """The function gets `inner` in the place of its argument `outer`."""
+        """Note that the function gets `inner` in the place of its argument `outer`."""
         self.outer[inner], self.inner[outer] = outer, inner
 
     def reshape(self, tensor: Tensor, before: Tensor) -> None:
-        """`tensor` becomes a view of `before`, which stands for what it was."""
+        """Note that `tensor` becomes a view of `before`, which stands for what it was."""
         self.reshaped[tensor], self.pasts[before] = before, tensor
 
     def outside(self, tensor: Tensor) -> Tensor:

@@ -78,7 +78,7 @@ def scalar_node(trace: RecordingTrace, kind: str, operands: Sequence[Any], numbe
 
 
 def guard_sizes(trace: RecordingTrace, tensors: Sequence[Tensor]) -> None:
-    """Sizes that depend on elements may differ in the next call, and what follows has been recorded for these."""
+    """Guard sizes that depend on elements: they may differ in the next call, and the recording goes on with these."""
     if trace.scalars.open_sizes:
         trace.scalars.left_open = True
         return
@@ -88,7 +88,7 @@ def guard_sizes(trace: RecordingTrace, tensors: Sequence[Tensor]) -> None:
 
 
 def has_measured_sizes(op: Op, values: Sequence[Any]) -> bool:
-    """Whether the sizes of the results depend on the elements of something."""
+    """Whether the sizes of the results depend on elements of tensors."""
     measures = op.measures
     if measures and (measures is True or op.ask(measures, [*map(plain_number, values)])):
         return True
@@ -102,12 +102,12 @@ def _is_measured(value: Any) -> bool:
 
 
 def plain_number(value: Any) -> Any:
-    """Traced numbers as what they are now; for sizes, which the key of a trace fixes."""
+    """A value with plain numbers in place of traced ones, unguarded; for sizes, which the key of a trace fixes."""
     return tuple(map(plain_number, value)) if isinstance(value, tuple) else concrete(value)
 
 
 def settled(value: Any) -> Any:
-    """A number read from elements as a plain one, by a guard."""
+    """A value with plain numbers, each guarded, in place of traced ones that depend on elements."""
     if isinstance(value, tuple):
         return tuple(map(settled, value))
     return value._decide() if _is_measured(value) else value

@@ -21,7 +21,7 @@ from .refusals import at_line
 _BINDING = threading.Lock()
 """Held while a tensor's list of bindings is replaced: several threads may trace functions of the same parameters.
 
-What holds it stands on one line, so that no interrupt comes between the end of the block and the release.
+Blocks that hold it stand on one line, so that no interrupt comes between the end of the block and the release.
 """
 
 
@@ -40,15 +40,15 @@ class StorageCell:
     tensor: Any = None
     """The root tensor, if it is an input; dropped when the recording is complete."""
     foreign: bool = False
-    """Whether somebody outside owns the memory of a constant, and would miss what is written to it."""
+    """Whether the memory of a constant belongs to an object outside, which would not see the writes of later calls."""
 
 
 @dataclass(eq=False, slots=True)
 class Counter:
-    """The version counter of some cells, as a trace knows it; `.data` counts writes to the same cells by another."""
+    """The version counter of some cells, as a trace knows it; writes through `.data` have a counter of their own."""
 
     cells: list[StorageCell]
-    """The same list for all counters of this memory."""
+    """The cells, one list for all counters of this memory."""
     version: int
     """The storage's version after the last write that was recorded."""
 
@@ -141,7 +141,7 @@ class TraceMemory:
         return self._bind(tensor, cell, path, value, self._counters[tensor._storage])
 
     def bind_view(self, tensor: Tensor, source: Binding, path: tuple[ViewStep, ...], value: Value) -> Binding:
-        """Let `value` be what `tensor` holds now, a view of what `source` binds."""
+        """Let `value` be what `tensor` holds now, a view of the tensor that `source` binds."""
         return self._bind(tensor, source.cell, path, value, source.counter)
 
     def _bind(
@@ -193,7 +193,7 @@ class TraceMemory:
         return any(overlap(cell.extent, extent) for cell in self._dirty)
 
     def keep_original(self, cell: StorageCell) -> None:
-        """A cell will be written to; what it holds is kept if it is an input."""
+        """Keep what a cell holds if it is an input, since it will be written to."""
         if cell.source is not None and cell.source not in self.originals:
             self.originals[cell.source] = cell.tensor._array.copy()
 
@@ -204,7 +204,7 @@ class TraceMemory:
         return contents_of(owner)
 
     def note_write(self, cell: StorageCell, storage: Storage) -> None:
-        """The root of a cell is another one now, by a write that `storage` has counted."""
+        """Note that a write, counted by `storage`, has given a cell another root."""
         cell.epoch += 1
         if self._has_other_counters:
             self.writes.append(CountedWrite(cell, storage, next_serial()))
@@ -212,7 +212,7 @@ class TraceMemory:
             self._dirty[cell] = None
 
     def note_version(self, storage: Storage) -> None:
-        """The trace knows of every write to this storage so far."""
+        """Note that the trace knows of every write to this storage so far."""
         counter = self._counters.get(storage)
         if counter is not None:
             counter.version = storage.version

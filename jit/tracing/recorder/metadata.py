@@ -3,13 +3,14 @@
 Note [Metadata]
     Sizes, dtypes, layouts and whether gradients are wanted are part of the key. The rest - where a tensor starts in its
     storage, whether it is a view, its name - almost no function reads, so it is looked at where it is read: the
-    answer is a *fact* about an input, and the recording holds as long as it is so. What is another one in every call,
-    addresses and versions, makes a recording that serves one call. Strides and offsets are plain numbers that sizes
-    make; where they do, the sizes are decided upon.
+    answer is a *fact* about an input, and the recording holds as long as it is so. A function that reads what differs
+    in every call, such as an address or a version, gets a recording that serves one call. Strides and offsets follow
+    from sizes: strides of a tensor whose rows have no gaps are traced products of sizes; other strides and offsets are
+    plain numbers, and the sizes behind them are guarded.
 
-    A tensor from outside may become a view of itself (`t_()`, `unsqueeze_()`): the way there is noted, and every call
-    goes it once more when its writes are committed. Nothing of it is in the graph, in which the object simply is bound
-    to another Value.
+    A tensor from outside may become a view of itself (`t_()`, `unsqueeze_()`): the path to that view is noted, and
+    every call replays it when its writes are committed. Nothing of it is in the graph, in which the object simply is
+    bound to another Value.
 
     Attributes that the function sets on tensors that it returns are results under another name.
 """
@@ -38,9 +39,9 @@ from .refusals import at_line
 from .views import shown
 
 Tag = tuple[int, str, Structure, int]
-"""An attribute of a result: of which output, its name, its structure, and where its tensors begin among the outputs."""
+"""An attribute of a result: the output's number, name, structure, and where its tensors begin among the outputs."""
 Move = tuple[int, tuple[ViewStep, ...], bool]
-"""An input that becomes a view of itself: which, the way there, and whether that has a history."""
+"""An input that becomes a view of itself: its number, the path to the view, and whether that has a history."""
 
 
 def _is_compact(tensor: Tensor) -> bool:
@@ -81,7 +82,7 @@ def fact(trace: RecordingTrace, tensor: Tensor, name: str) -> Any:
 
 
 def base(trace: RecordingTrace, tensor: Tensor) -> Tensor | None:
-    """The tensor that `tensor` is a view of. Of an argument that is a view itself, nobody knows in the next call."""
+    """The tensor that `tensor` is a view of; if it is an argument, the recording serves this call alone."""
     _, owner = _source(trace, tensor)
     if tensor._viewed is None and not trace.is_from_outside(tensor):
         return None
@@ -116,7 +117,7 @@ def _product(sizes: Sequence[Any]) -> Any:
 
 
 def note_offset(trace: RecordingTrace, tensor: Tensor) -> None:
-    """Note that somebody has read where a tensor starts in its storage."""
+    """Note that the function has read where a tensor starts in its storage."""
     binding, owner = _source(trace, tensor)
     if owner is not None:
         _note_fact(trace, tensor, "storage_offset", FACTS["storage_offset"](owner))
@@ -125,14 +126,14 @@ def note_offset(trace: RecordingTrace, tensor: Tensor) -> None:
 
 
 def note_layout(trace: RecordingTrace, tensor: Tensor) -> None:
-    """Whether a tensor is contiguous has been read. The key knows of inputs; of what was cut out, sizes decide."""
+    """Note that the function has asked whether a tensor is contiguous; for a view of a part, sizes are guarded."""
     binding, _ = _source(trace, tensor)
     if binding is not None and not all(step.op.shows_all for step in binding.path):
         _settle_sizes(trace, tensor, binding)
 
 
 def _settle_sizes(trace: RecordingTrace, tensor: Tensor, binding: Binding) -> None:
-    """All sizes that made this view are decided upon."""
+    """Guard all sizes that made this view."""
     trace.scalars.settle(binding.path)
     root = binding.cell.root
     shapes = [(binding.value, tensor._array.shape), (root, binding.cell.geometry[1])]
@@ -162,7 +163,7 @@ def _source(trace: RecordingTrace, tensor: Tensor, itself: bool = False) -> tupl
 
 
 def _note_fact(trace: RecordingTrace, tensor: Tensor, name: str, answer: Any) -> Any:
-    """The recording holds as long as `name` of the input behind a tensor is `answer`."""
+    """Let the recording hold only as long as `name` of the input behind a tensor is `answer`."""
     binding = trace.memory.binding(tensor)
     source = None if binding is None else binding.cell.source
     first = None if binding is None else trace.identities.pasts.get(binding.cell.tensor, binding.cell.tensor)
@@ -177,7 +178,7 @@ def _note_fact(trace: RecordingTrace, tensor: Tensor, name: str, answer: Any) ->
 
 
 def note_reshaped(trace: RecordingTrace, tensor: Tensor, before: Tensor) -> None:
-    """`tensor` becomes a view of `before`, which stands for what it was."""
+    """Note that `tensor` becomes a view of `before`, which stands for what it was."""
     binding = trace.memory.binding(tensor)
     assert binding is not None
     cell = binding.cell
@@ -194,7 +195,7 @@ def note_reshaped(trace: RecordingTrace, tensor: Tensor, before: Tensor) -> None
 
 
 def resize(trace: RecordingTrace, tensor: Tensor, sizes: Sequence[Any]) -> None:
-    """`resize_`: other sizes over the same memory, or, where it does not suffice, over a longer copy."""
+    """Run `resize_`: other sizes over the same memory, or, where it does not suffice, over a longer copy."""
     trace.meet(tensor)
     wanted, start = tuple(map(int, sizes)), offset_of(tensor._array)
     binding = trace.memory.binding(tensor)
@@ -270,7 +271,7 @@ def _attributes(tensor: Tensor) -> Iterator[tuple[str, Any]]:
 
 
 def set_tag(tensor: Tensor, name: str, value: Any) -> None:
-    """Give a result what the function has given it."""
+    """Give a result an attribute that the function has given it."""
     if name == _RETAIN:
         if tensor.requires_grad:
             tensor.retain_grad()

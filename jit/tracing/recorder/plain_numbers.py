@@ -1,4 +1,4 @@
-"""Code in C that wants an `int` or a `float` and nothing else: where it is given a traced number, an error says so."""
+"""The error for code in C that takes an `int` or a `float` and nothing else, and is given a traced number."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 _WANTS = re.compile(r"\b(an int(eger)?|ints?|float|real number|number|JSON serializable|coerce)\b")
 _OTHERWISE = re.compile(r"unsupported operand|concatenate|positional argument|keyword argument|not iterable|callable")
-"""Phrases that are said of other mistakes, too."""
+"""Phrases of errors about other mistakes."""
 
 
 _IN_C = re.compile(r"requires a '|be interpreted as an|integer is required|wants int|[Ee]xpect(s|ed) (an )?int")
-"""Phrases of code in C about numbers that stand nowhere but on its stack."""
+"""Phrases by which code in C complains of numbers, even if no frame holds them any more."""
 
 
 class PlainNumberError(TraceError, TypeError):
-    """A traced number where code in C takes none but an int or a float; a TypeError too, as what it says."""
+    """A traced number where code in C takes an int or a float alone; a TypeError too, like the error behind it."""
 
 
 @contextlib.contextmanager
@@ -46,7 +46,7 @@ def explained(trace: Trace) -> Iterator[None]:
 
 
 def _is_of_number(error: Exception) -> bool:
-    """Whether an error says that a traced number was not welcome."""
+    """Whether an error says that a traced number was not accepted."""
     text = str(error)
     if "TracedScalar" in text:
         return True

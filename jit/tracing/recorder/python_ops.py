@@ -18,6 +18,7 @@ from jit.ir.graph import leaves
 from jit.ir.types import Type
 
 from ..recordings.recalling import run_once
+from ..surroundings.peeking import is_a
 from ..surroundings.properties import type_of
 from .recording_trace import RecordingTrace
 from .records import SLOT, Treatment
@@ -40,9 +41,9 @@ def record_function(trace: RecordingTrace, function: Any, args: Sequence[Any]) -
 def _run_and_record(trace: RecordingTrace, function: Any, args: Sequence[Any]) -> Any:
     args = [a._decide() if type(a) is TracedScalar else a for a in args]
     _check_opaque(function, args)
-    tensors = [a for a in args if isinstance(a, Tensor) and a.defined]
+    tensors = [a for a in args if is_a(a, Tensor) and a.defined]
     operands = [trace.value_of(t) for t in tensors]
-    plain = tuple(SLOT if isinstance(a, Tensor) and a.defined else a for a in args)
+    plain = tuple(SLOT if is_a(a, Tensor) and a.defined else a for a in args)
     needs = tuple(map(dispatch.requires_grad, tensors))
     before = [(t._array.copy(), t._storage.version) for t in tensors]
     with context.tracing(None):
@@ -71,14 +72,14 @@ def _run_and_record(trace: RecordingTrace, function: Any, args: Sequence[Any]) -
 
 
 def _note_view(trace: RecordingTrace, function: Any, made: Tensor, cell: Any, tensors: Sequence[Tensor]) -> None:
-    """A Python function may have returned memory of its arguments."""
+    """Note it if a Python function has returned memory of its arguments."""
     bindings = [trace.memory.binding(t) for t in tensors if np.may_share_memory(t._array, made._array)]
     if bindings:
         trace.functions.note_view(function.__name__, cell, [b.cell for b in bindings if b is not None])
 
 
 def _assign_dirty(trace: RecordingTrace, tensor: Tensor, value: Value, before: Any) -> None:
-    """A PythonOp has written to its argument."""
+    """Record that a PythonOp has written to its argument."""
     after = tensor._array.copy()
     np.copyto(tensor._array, before)
     trace.memory.note_version(tensor._storage)
@@ -88,7 +89,7 @@ def _assign_dirty(trace: RecordingTrace, tensor: Tensor, value: Value, before: A
 
 
 def record_native(trace: RecordingTrace, op: Any, tensors: Sequence[Tensor], outputs: Sequence[Tensor]) -> None:
-    """A call of a CppOp, which has just run."""
+    """Record a call of a CppOp, which has just run."""
     operands = [trace.value_of(t) for t in tensors]
     recorded = trace.tape.add(op.schema.qualified, operands, {"function": op}, [type_of(t) for t in outputs])
     for tensor, value in zip(outputs, recorded.outputs, strict=True):
@@ -114,7 +115,7 @@ def record_eval(
     if any(r.requires_grad for r in found):
         raise EscapedTracerError(
             f"{at_line()}{node.name} computes a part of its gradient by foreign code, and a part that can be "
-            "differentiated; write it in tensor operations, or none of it"
+            "differentiated; write all of it in tensor operations, or none"
         )
     recorded = trace.tape.add(
         "prim::Eval",
@@ -128,8 +129,8 @@ def record_eval(
 
 
 def _check_opaque(function: Any, args: Sequence[Any]) -> None:
-    """A PythonOp sees the tensors among its arguments and nothing else of the trace."""
-    hidden = [item for a in args if isinstance(a, (list, tuple, dict)) for item in leaves(a)]
+    """Raise TraceError if a PythonOp gets tensors or traced numbers other than as its own arguments."""
+    hidden = [item for a in args if is_a(a, (list, tuple, dict)) for item in leaves(a)]
     cells = getattr(function.forward, "__closure__", None) or ()
     inner = [c.cell_contents for c in cells if c != CellType()]
     hidden += [t for t in inner if isinstance(t, Tensor) and t._bindings is not None]
@@ -154,4 +155,4 @@ def _named_arguments(function: Any, plain: Sequence[Any]) -> dict[str, Any]:
     code = getattr(function.forward, "__code__", None)
     names = list(code.co_varnames[1 : code.co_argcount]) if code is not None else []
     simple = (int, float, bool, str, type(None))
-    return {n: a for n, a in zip(names, plain, strict=False) if isinstance(a, simple)}
+    return {n: a for n, a in zip(names, plain, strict=False) if is_a(a, simple)}

@@ -1,9 +1,9 @@
 """Errors of operators: that one has raised is a decision, which a recording takes again in every call.
 
-Note [Errors are decisions] in docs/tracing.md says what is recorded. Besides, a trace is told of every error of ours
-that is made while it records (`jit.ir.errors.LISTENERS`); `caught_errors` draws the conclusions. What has gone through
-code of the user's, and stands for no `prim::raises`, was a check in Python code: of sizes, of dtypes, or of who knows
-what. A recording that depends on such a check serves the sizes that it was made with, or is not kept.
+Note [Errors are decisions] in docs/tracing.md says what is recorded. Besides, a trace is told of every `jit.Error` that
+is made while it records (`jit.ir.errors.LISTENERS`); `caught_errors` draws the conclusions. One that has gone through
+code of the user's, and has no `prim::raises`, came from a check in Python code: of sizes, of dtypes, or of anything
+else. A recording that depends on such a check serves the sizes that it was made with, or is not kept.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _STATIC = (AutogradError, SchemaError)
 
 
 def note_raised(trace: RecordingTrace, error: Exception, op: Op, values: Sequence[Any], in_place: bool = False) -> None:
-    """`op` has raised `error` on `values`; if nobody catches it, nothing that is recorded here is kept."""
+    """Record that `op` has raised `error` on `values`, which matters only if the function catches the error."""
     if isinstance(error, TraceError) or trace.errors.is_raised(error):
         return
     trace.errors.raised.append(error)
@@ -43,7 +43,7 @@ def note_raised(trace: RecordingTrace, error: Exception, op: Op, values: Sequenc
 
 
 def note_number(trace: RecordingTrace, error: Exception, name: str, operands: Sequence[Any]) -> None:
-    """Arithmetic on traced numbers has raised `error`."""
+    """Record that arithmetic on traced numbers has raised `error`."""
     if scalar_function(f"prim::{name}") is not None:
         templates = [trace.operand(operand) for operand in operands]
         _decide(trace, error, templates, {"op": f"prim::{name}", "error": type(error).__name__})
@@ -60,7 +60,7 @@ def _decide(trace: RecordingTrace, error: Exception, operands: Sequence[Any], at
 
 
 def _recording() -> RecordingTrace | None:
-    """The trace that records here."""
+    """The trace that records now, if any."""
     return cast("RecordingTrace | None", context.TRACE.get())
 
 
@@ -71,7 +71,7 @@ def _made(error: Error) -> None:
 
 
 def _read(error: Error) -> None:
-    """Somebody makes text of an error: it may name elements or sizes, and nobody knows what becomes of it."""
+    """Note that the text of an error is made: it may name elements or sizes, and results may depend on the text."""
     trace = _recording()
     if trace is None or trace.impurity.printing or not trace.errors.is_made(error):
         return

@@ -25,15 +25,15 @@ class Randomness:
         return self.states[generator]
 
     def begin(self, generator: Generator, state: Value) -> None:
-        """A generator comes with `state`, an input."""
+        """Note the state, an input, with which a generator comes."""
         self.states[generator] = self.initial[generator] = state
 
     def advance(self, generator: Generator, state: Value) -> None:
-        """A draw has left a generator in `state`."""
+        """Note the state in which a draw has left a generator."""
         self.states[generator] = state
 
     def forget(self, generator: Generator) -> None:
-        """The state of a generator is set otherwise: what it draws from now on starts elsewhere."""
+        """Forget the state of a generator that the function sets: its next draw starts from another state."""
         self.states.pop(generator, None)
 
     def drawn(self) -> list[tuple[Generator, Value, Value]]:

@@ -38,7 +38,7 @@ def recompute(graph: Graph, paths: dict[Node, Path], is_backward: Callable[[Node
     Args:
         graph: A recorded graph; changed in place.
         paths: The nodes that were recorded under checkpoints.
-        is_backward: Says of a node whether a backward has recorded it.
+        is_backward: Whether a backward has recorded a node.
     """
     _Recomputer(graph, paths, is_backward).run()
 

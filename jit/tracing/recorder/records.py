@@ -17,7 +17,7 @@ class Capture:
     """The tensor or generator that it was while recording."""
     name: str
     place: int | None = None
-    """The place at which to find what it is now, among the tensors of a World; None: it is the owner for ever."""
+    """The place of the present tensor among the tensors of a World; None if it is the owner in every call."""
     gradient_of: int | None = None
     """The number of the input whose `.grad` it is."""
     number: int | None = None
@@ -61,12 +61,12 @@ class Composite:
 
 @dataclass(frozen=True, slots=True)
 class Treatment:
-    """The treatment of its tensor arguments by a PythonOp; an attribute without text."""
+    """The way in which a PythonOp treats its tensor arguments; an attribute of its node that is not printed."""
 
     needs: tuple[bool, ...]
-    """A mask of those that required a gradient."""
+    """Whether each of them required a gradient."""
     written: tuple[bool, ...]
-    """A mask of those that the function wrote to and returned."""
+    """Whether the function wrote to each of them and returned it."""
 
 
 class _SlotType:

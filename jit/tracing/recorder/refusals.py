@@ -12,49 +12,49 @@ from .scalars import Scalars
 
 
 class Impurity:
-    """Deeds of a function that no recording can repeat, and what else its recording depends on in silence.
+    """Deeds of a function that no recording can repeat, and dependencies of its recording that no guard checks.
 
-    It is told by jit.tracing.surroundings.impurity, and by whoever refuses something.
+    They are noted by jit.tracing.surroundings.impurity, and wherever the recorder refuses something.
     """
 
     def __init__(self, scalars: Scalars) -> None:
         self.reason: str | None = None
         """The first deed, with its line: the recording serves this call alone."""
         self.deeds: list[str] = []
-        """All of them."""
+        """All deeds, without their lines."""
         self.one_size: str | None = None
-        """The places where it has looked at sizes in a way that no guard says: the recording serves these alone."""
+        """The first line where it has looked at sizes without a guard: the recording serves these sizes alone."""
         self.caught: str | None = None
-        """The place where it has caught an error of which no guard says whether it comes again."""
+        """The first line where it has caught an error without a guard that tells whether it comes again."""
         self.failures: list[tuple[Any, int]] = []
-        """The places where functions in C have raised something: code, and the instruction in it."""
+        """The places where functions in C have raised an error: code, and the instruction in it."""
         self.printing = 0
         """The number of calls of `print` under way."""
         self._scalars = scalars
 
     def note_impure(self, what: str) -> None:
-        """The function does `what`: its recording serves this call alone."""
+        """Note that the function does `what`: its recording serves this call alone."""
         self.deeds.append(what)
         if self.reason is None:
             source = context.user_source()
             self.reason = what if source is None else f"{what} at {source}"
 
     def note_failure(self, code: Any, instruction: int) -> None:
-        """A function in C that is called there has raised something: perhaps since it got a traced number."""
+        """Note that a function in C, called by this instruction, has raised, perhaps since it got a traced number."""
         if self._scalars.alive:
             self.failures.append((code, instruction))
 
     def note_text(self) -> None:
-        """Elements of a tensor become text: fine for people to read, but nobody knows what else becomes of it."""
+        """Note that elements of a tensor become text, on which results may depend unless it is printed."""
         if not self.printing:
             self.note_impure("makes text of the elements of a tensor")
 
     def note_by_sizes(self) -> None:
-        """Note that the function depends on sizes that it was given in a way that no guard says."""
+        """Note that the function depends on the sizes of this call in a way that no guard checks."""
         self.one_size = self.one_size or str(context.user_source())
 
     def note_caught(self, what: str) -> None:
-        """Nobody can say when the function catches `what` again."""
+        """Note that the function catches `what`, and that no guard tells when it will again."""
         self.caught = self.caught or str(context.user_source())
         self.note_impure(f"catches {what}")
 
@@ -74,7 +74,7 @@ def shared_memory() -> TraceError:
 
 
 def escape(what: str) -> EscapedTracerError:
-    """The error for `numpy()` and its like, which would bake what a traced tensor holds."""
+    """The error for `numpy()` and its like, which would bake in what a traced tensor holds."""
     return EscapedTracerError(
         f"{at_line()}{what} takes a tensor out of the trace, so what Python computes from it would be frozen; use "
         "tensor operations, .item(), .clone(), or an autograd.Function for foreign code"

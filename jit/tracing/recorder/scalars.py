@@ -1,4 +1,4 @@
-"""The traced numbers that a function has got: whether they are plain, and which ways to views depend on them."""
+"""The traced numbers that a function has got: whether they are plain, and which paths to views depend on them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Scalars:
 
     @property
     def alive(self) -> list[TracedScalar]:
-        """The traced numbers that somebody still has."""
+        """The traced numbers that are still in use."""
         return [number for reference in self.handed_out if (number := reference()) is not None]
 
     def given(self, number: TracedScalar) -> Any:
@@ -46,10 +46,10 @@ class Scalars:
             self.asked_late = True
         self.plain = True
 
-    # -- ways to views -------------------------------------------------------------------------------------------
+    # -- paths to views ------------------------------------------------------------------------------------------
 
     def note_step(self, step: ViewStep, arguments: Any) -> None:
-        """Remember what a step knows as plain numbers, and was given as traced ones."""
+        """Remember the traced numbers that a step was given, which it holds as plain ones."""
         if numbers := [n for n in leaves(tuple(arguments)) if type(n) is TracedScalar]:
             self._steps[id(step)] = (step, numbers)
 
@@ -58,8 +58,8 @@ class Scalars:
         return self._steps[id(step)][1] if id(step) in self._steps else ()
 
     def settle(self, path: Sequence[ViewStep], returned: bool = False) -> None:
-        """A way to a view is gone once more, by numbers that are plain there: from now on these are decided upon."""
-        if returned and self.open_sizes:  # nobody goes that way
+        """Guard the traced numbers behind the steps of a path, since it is replayed with the plain ones."""
+        if returned and self.open_sizes:  # the path is not replayed
             return
         for step in path:
             for number in self.behind(step):

@@ -33,13 +33,13 @@ class Tape:
         """The backward that the function itself runs in."""
 
     def add(self, kind: str, operands: Sequence[Any], attributes: dict[str, Any], types: Sequence[Type]) -> Node:
-        """A node of the line that runs."""
+        """Add a node, which belongs to the line that runs."""
         node = self.graph.add(kind, operands, attributes, types)
         self.mark(node)
         return node
 
     def mark(self, node: Node) -> None:
-        """A node belongs to the line, the scope and the grad mode that it was asked for in."""
+        """Note the line, the scope, the grad mode and the checkpoints in which a node was asked for."""
         node.source, node.scope = context.user_source(), context.SCOPE.get()
         if not context.GRAD_ENABLED.get():
             self.untracked.add(node)
@@ -54,7 +54,7 @@ class Tape:
 
     @contextlib.contextmanager
     def building(self) -> Iterator[GraphBuilder]:
-        """Write nodes; they belong to the line that made them necessary."""
+        """A block in which a builder writes nodes, which belong to the line that runs."""
         last = self.graph._last
         yield GraphBuilder(self.graph)
         for node in nodes_after(self.graph, last):

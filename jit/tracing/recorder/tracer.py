@@ -47,18 +47,18 @@ _PLAIN = frozenset({type(None), int, float, bool, complex, str})
 
 
 def nowhere(owner: Any) -> tuple[str | None, int | None]:
-    """The place of what nobody can find."""
+    """The name and the place of a tensor that cannot be found: none."""
     return None, None
 
 
 class Trace:
     """A recording under way: a graph, which grows with every operator that runs in its context, and what belongs to it.
 
-    Each component owns what it knows. The methods are what a trace is told by the rest of the system.
+    Each component owns what it knows. By the methods the rest of the system tells a trace what happens.
 
     Args:
         locate: Finds the user's name for a captured tensor, and its place in the World of a call.
-        tape: What has been recorded already.
+        tape: The tape of what has been recorded already.
         strict: Whether a decision of Python's on a traced value is an error.
         open_sizes: Whether sizes that depend on elements are not fixed.
         plain_numbers: Whether the function gets plain numbers, all of them guarded.
@@ -87,23 +87,23 @@ class Trace:
         self.errors = TraceErrors(self.impurity)
         self.functions = PythonFunctions()
         self.constants: list[Constant] = []
-        """The ledger of what is baked in."""
+        """The ledger of values that are baked in."""
 
     # -- what comes in -------------------------------------------------------------------------------------------
 
     def add_argument(self, tensor: Tensor, name: str, stage: int = 0) -> Value:
-        """A visible input of `stage`."""
+        """Add a visible input to `stage`."""
         value = self.graph.add_input(type_of(tensor), name, stage)
         self.memory.bind_root(tensor, value, value)
         return value
 
     def add_number(self, number: Any, name: str) -> TracedScalar:
-        """A promoted number: a hidden input, and what stands in its place."""
+        """Make a promoted number a hidden input; returns the number that stands in its place."""
         made: TracedScalar = self.scalars.given(TracedScalar(self, number, self.captures.number(number, name)))
         return made
 
     def constant(self, tensor: Tensor, reason: str, foreign: bool = False) -> Value:
-        """A tensor made from Python data inside the trace: a constant, listed in the ledger."""
+        """Record a tensor that is made from Python data inside the trace as a constant, listed in the ledger."""
         array = np.array(tensor._array, order="C")
         value = self.tape.add("prim::Constant", (), {"value": array}, [row_major(type_of(tensor))]).output
         self.memory.bind_root(tensor, value, foreign=foreign)
@@ -126,7 +126,7 @@ class Trace:
         return binding.value
 
     def bind_copy(self, copy: Tensor, tensor: Tensor) -> None:
-        """Let `copy`, which nobody has recorded, hold what `tensor` holds now."""
+        """Let `copy`, which was made unrecorded, hold what `tensor` holds now."""
         self.memory.bind_root(copy, self.value_of(tensor))
 
     def operand(self, value: Any) -> Any:
@@ -195,7 +195,7 @@ class Trace:
         return writes.record_inplace(self, op, values)
 
     def record_data(self, tensor: Tensor, data: Tensor) -> None:
-        """`data` is `tensor.data`."""
+        """Note that `data` is `tensor.data`."""
         writes.record_data(self, tensor, data)
 
     def record_function(self, function: Any, args: Sequence[Any]) -> Any:
@@ -221,7 +221,7 @@ class Trace:
         return self.captures.is_inside(tensor)
 
     def is_from_outside(self, tensor: Tensor) -> bool:
-        """Whether an object comes from outside. A view of what does, as `x.detach()` is, was made by the function."""
+        """Whether a tensor object comes from outside; a view of it, like `x.detach()`, is the function's own object."""
         return self.captures.is_from_outside(tensor)
 
     @property
@@ -257,7 +257,7 @@ class Trace:
         return measuring.scalar_node(self, kind, operands, number)
 
     def guard(self, value: Value, outcome: Any) -> None:
-        """Python has decided on `value`: the trace holds while it is `outcome`."""
+        """Record that Python has decided on `value`: the trace holds while it is `outcome`."""
         self.guards.guard(value, outcome)
 
     # -- gradients -----------------------------------------------------------------------------------------------
@@ -275,7 +275,7 @@ class Trace:
         self.gradients.accumulate(tensor, gradient, differentiable)
 
     def note_hook(self, tensor: Tensor, hook: Callable[[Any], Any]) -> None:
-        """The function hooks something to the gradient of `tensor`."""
+        """Note a hook that the function puts on the gradient of `tensor`."""
         self.refuse_change(tensor, "register_hook() of")
         self.gradients.note_hook(self.value_of(tensor), hook)
 
@@ -295,33 +295,33 @@ class Trace:
         return self.impurity.printing
 
     def note_impure(self, what: str) -> None:
-        """The function does `what`: its recording serves this call alone."""
+        """Note that the function does `what`: its recording serves this call alone."""
         self.impurity.note_impure(what)
 
     def note_text(self) -> None:
-        """Elements of a tensor become text."""
+        """Note that elements of a tensor become text."""
         self.impurity.note_text()
 
     def note_state(self, generator: Generator, sets: bool) -> None:
-        """The function itself reads or sets the state of a generator."""
+        """Note that the function itself reads or sets the state of a generator."""
         self.impurity.note_impure(f"{'sets' if sets else 'reads'} the state of a random generator")
         if sets:
             self.randomness.forget(generator)
 
     def note_number(self, error: Exception, name: str, operands: Sequence[Any]) -> None:
-        """Arithmetic on traced numbers has raised `error`."""
+        """Record that arithmetic on traced numbers has raised `error`."""
         raising.note_number(self, error, name, operands)
 
     def note_foreign(self, error: Exception, name: str) -> None:
-        """A function in C or Python that a recording calls has raised."""
+        """Note that a Python or native function that the recording calls has raised."""
         self.errors.note_foreign(error, name)
 
     def forgive(self, error: Error) -> None:
-        """An error that has gone through code of the user's was expected: what is done instead is recorded."""
+        """Forget an error that was expected, since what is done instead is recorded."""
         self.errors.forgive(error)
 
     def refuse_escape(self, tensor: Tensor, what: str) -> None:
-        """`numpy()` and its like would bake what a traced tensor holds."""
+        """Raise the error for `numpy()` and its like, which would bake in what a traced tensor holds."""
         raise escape(what)
 
     def refuse_change(self, tensor: Tensor, what: str) -> None:
@@ -344,23 +344,23 @@ class Trace:
         return metadata.strides(self, tensor, plain, dim)
 
     def note_offset(self, tensor: Tensor) -> None:
-        """Note that somebody has read where a tensor starts in its storage."""
+        """Note that the function has read where a tensor starts in its storage."""
         metadata.note_offset(self, tensor)
 
     def note_layout(self, tensor: Tensor) -> None:
-        """Whether a tensor is contiguous has been read."""
+        """Note that the function has asked whether a tensor is contiguous."""
         metadata.note_layout(self, tensor)
 
     def meet(self, tensor: Tensor) -> None:
-        """`tensor` is about to become a view of itself: it is known as what it is now."""
+        """Make the trace know a tensor as it is now, before it becomes a view of itself."""
         self.value_of(tensor)
 
     def note_reshaped(self, tensor: Tensor, before: Tensor) -> None:
-        """`tensor` becomes a view of `before`, which stands for what it was."""
+        """Note that `tensor` becomes a view of `before`, which stands for what it was."""
         metadata.note_reshaped(self, tensor, before)
 
     def resize(self, tensor: Tensor, sizes: Sequence[Any]) -> None:
-        """`resize_`: other sizes over the same memory, or, where it does not suffice, over a longer copy."""
+        """Run `resize_`: other sizes over the same memory, or, where it does not suffice, over a longer copy."""
         metadata.resize(self, tensor, sizes)
 
     # -- the end -------------------------------------------------------------------------------------------------

@@ -8,11 +8,11 @@ Note [Uncounted writes]
         w.data.mul_(2)
         y.backward()          x.grad is 2 * w
 
-    A backward inside of the function is recorded so, because a saved tensor is bound to its cell and reads the root of
-    that. Two things are no part of a recording, since in a later call what was saved is not the memory that is written
-    to: the backward of a Python function, and one that comes after the call, and may have to be recorded from a replay
-    of the graph, where the product and its derivative read one Value, the old one. A call with such a history is not
-    kept, and what it returns has the history of eager mode.
+    A backward inside of the function is recorded with the same result, because a saved tensor is bound to its cell and
+    reads the cell's root. Two backwards cannot be recorded so, since in a later call the saved tensor is not the memory
+    that is written to: that of a Python function, and one that comes after the call, which may have to be recorded from
+    a replay of the graph, where the product and its derivative read one Value, the old one. A recording with such a
+    history is not kept, and the results of the call have the history of eager mode.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ class UncountedWrites:
         return None
 
     def are_behind(self, outputs: Sequence[Any]) -> bool:
-        """Whether there is one over what a node in the histories of `outputs` has saved: then nothing is kept."""
+        """Whether a write goes over what a node in the histories of `outputs` has saved; no recording is kept then."""
         histories = list(nodes_behind(outputs)) if self._memory.writes else ()
         return any([self.refuse_over(node) for node in histories])
 
     def refuse_over(self, node: Node) -> bool:
-        """Whether there is one over what `node` has saved: then nothing is kept."""
+        """Whether a write goes over what `node` has saved; no recording is kept then."""
         storage = self.over(node)
         if storage is None:
             return False

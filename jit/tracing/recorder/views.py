@@ -1,4 +1,4 @@
-"""Views in a trace: a view is its root and the way to it, replayed when the root has moved on; see Note [Cells]."""
+"""Views in a trace: a root and a path from there, which is replayed when the root has changed; see Note [Cells]."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def bind_view(trace: RecordingTrace, op: Op, values: Sequence[Any], tensor: Tens
 
 
 def _bind_strided(trace: RecordingTrace, tensor: Tensor, source: Binding, value: Value, numbers: Sequence[Any]) -> None:
-    """`as_strided` shows what lies in memory; of any but a contiguous root, a graph says it of its elements."""
+    """Bind the result of `as_strided`, which shows memory; its Value is computed from the root's elements."""
     cell = source.cell
     if isinstance(cell.root.type, TensorType) and cell.root.type.dtype is not tensor.dtype:
         raise TraceError(f"{at_line()}as_strided of a view of another dtype cannot be recorded; clone the view first")
@@ -52,7 +52,7 @@ def _bind_strided(trace: RecordingTrace, tensor: Tensor, source: Binding, value:
 
 
 def derive(trace: RecordingTrace, binding: Binding) -> Value:
-    """The Value of a view whose root has moved on: the path replayed from the new root."""
+    """The Value of a view whose root has changed: the path replayed from the new root."""
     trace.scalars.settle(binding.path)
     with context.enable_grad(), trace.tape.building() as F:  # a view has the history of its base, wherever it is read
         proxy = F.wrap(binding.cell.root)
@@ -62,13 +62,13 @@ def derive(trace: RecordingTrace, binding: Binding) -> Value:
 
 
 def apply_step(F: GraphBuilder, step: ViewStep, base: Any) -> Any:
-    """A step of a way to a view, over a graph."""
+    """The result of one step of a path to a view, as nodes of a graph."""
     result = F.call(step.op, (base, *step.arguments))
     return result[step.index] if isinstance(result, list) else result
 
 
 def shown(path: Sequence[ViewStep], base: Tensor) -> Tensor:
-    """The view of a tensor to which a path leads: of its very memory, also where the path tells of strides."""
+    """The view of a tensor to which a path leads; it shares the tensor's memory even if a step is by strides."""
     for step in path:
         given = step.arguments
         lies_so = geometry_of(base._array)[:2] == tuple(map(tuple, given[:2])) if step.op is as_strided_of else False
@@ -81,14 +81,14 @@ def shown(path: Sequence[ViewStep], base: Tensor) -> Tensor:
 
 
 def lies_otherwise(type: Any, actual: TensorType) -> bool:
-    """Whether a Value lies otherwise than the tensor; in a replay for other sizes no type of before says anything."""
+    """Whether a Value has the tensor's sizes but another layout; in a replay for other sizes its type says nothing."""
     return bool(type != actual and type.shape == actual.shape)
 
 
 def view_types(op: Op, base: Value, arguments: Sequence[Any]) -> list[Type]:
     """The types of views of a Value that lies otherwise than the memory that it stands for.
 
-    Memory that was written to keeps its layout; the Value that was written is row-major.
+    Memory that was written to keeps its layout, while the Value that was written is row-major.
     """
     try:
         return op.infer([base.type, *map(plain_number, arguments)])

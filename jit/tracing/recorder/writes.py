@@ -29,7 +29,7 @@ def record_inplace(trace: RecordingTrace, op: Op, values: Sequence[Any]) -> Tens
     target = values[0]
     hook = pause()
     try:
-        if target._viewed is not None:  # as without a trace, instead of what a trace has to say of shared memory
+        if target._viewed is not None:  # the error of eager mode, before a trace's own about shared memory
             dispatch.check_history(target, any(map(dispatch.requires_grad, values)))
         operands, attributes, generator = trace.prepare(op, values)
         keep_original(trace, target)
@@ -45,13 +45,13 @@ def record_inplace(trace: RecordingTrace, op: Op, values: Sequence[Any]) -> Tens
 
 
 def record_data(trace: RecordingTrace, tensor: Tensor, data: Tensor) -> None:
-    """`data` is `tensor.data`: the same memory without history, whose writes no other tensor's version counts."""
+    """Note that `data` is `tensor.data`: the same memory without history, with a version counter of its own."""
     if tensor.defined:
         trace.memory.bind_again(data, tensor.detach())
 
 
 def keep_original(trace: RecordingTrace, tensor: Tensor) -> None:
-    """Before `tensor` is written to: TraceError where a recording could not repeat that, and a copy of an input."""
+    """Prepare a write to `tensor`: copy an input first; TraceError if a recording could not repeat the write."""
     trace.value_of(tensor)
     binding = trace.memory.binding(tensor)
     assert binding is not None
@@ -83,7 +83,7 @@ def _functional(
 
 
 def assign(trace: RecordingTrace, tensor: Tensor, value: Value) -> None:
-    """`tensor`'s memory now holds `value`: a new root for its cell, an epoch further."""
+    """Let `tensor`'s memory hold `value`: a new root for its cell, an epoch further."""
     binding = trace.memory.binding(tensor)
     assert binding is not None
     cell = binding.cell

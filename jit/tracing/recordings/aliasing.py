@@ -16,11 +16,11 @@ class Aliasing:
     exposed: set[tuple[int, int]] = field(default_factory=set)
     """(stage, number) of the outputs whose memory a later stage reads."""
     copied: set[tuple[int, int]] = field(default_factory=set)
-    """(stage, number) of the outputs, updates after them, that are somebody else's memory."""
+    """(stage, number) of the outputs, then the updates, that must be copied, since their memory is not theirs alone."""
 
 
 def analyse(graph: Graph) -> Aliasing:
-    """Look at all stages of `graph`."""
+    """The aliasing of all stages of `graph`."""
     roots = _roots(graph)
     found = Aliasing()
     surviving = _surviving(graph, roots)

@@ -5,7 +5,7 @@ Note [Chains of stages]
     gradients come in, which are wanted, and whether it must be differentiable itself. Each path through that tree is a
     `Chain`: one graph with stages 0..n and one plan. Stage 0 runs on the plan of the first chain; a StageNode whose
     backward lies on another chain, or on a stage that was recorded after its forward ran, runs the forward again from
-    its kept inputs - effects are not repeated, since they are outputs of the plan that nobody commits twice.
+    its kept inputs - effects are not repeated, since they are outputs of the plan that are not committed twice.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Plan:
     memory: Aliasing
 
     def run(self, stage: int, inputs: Sequence[Any], state: Any = None) -> tuple[list[Any], list[Any], Any]:
-        """Outputs, updates and state of one stage; no array among them is memory of somebody else."""
+        """Outputs, updates and state of one stage; no output or update shares memory with another one or an input."""
         outputs, updates, following = self.interpreter.run(stage, inputs, state)
         for number, index in self.memory.copied:
             if number == stage:
@@ -51,9 +51,9 @@ class Chain:
 
     trace: Trace
     keys: tuple[Key, ...] = ()
-    """Per stage after the first, what it was asked for and what its guards saw."""
+    """The key by which each stage after the first was asked for, and the outcomes of its guards."""
     differentiable: tuple[tuple[int, ...], ...] = ()
-    """Per stage after the first, which of its results carry gradients."""
+    """The numbers of the results that carry gradients, for each stage after the first."""
     sizes: Any = None
     """The sizes of the only call that a general recording is right for; None: it is right for all."""
     is_spoilt: bool = False
@@ -63,12 +63,12 @@ class Chain:
     plan: Plan | None = None
 
     def prepare(self) -> None:
-        """A stage is about to be added: plans of the graph as it is now may still be in use."""
+        """Prepare for a further stage: a plan of the present graph may still be in use, and stays as it is."""
         if self.plan is not None:
             self.plan.interpreter.freeze()
 
     def outdate(self) -> None:
-        """A stage is about to be added or was: graph and plan are made again when they are next asked for."""
+        """Drop graph and plan, since stages have changed: both are made again when they are next asked for."""
         self.graph = self.plan = None
 
 
@@ -105,7 +105,7 @@ def graph_of(trace: Trace, general: bool = False) -> Graph:
 
 
 def numbered(graph: Graph) -> Graph:
-    """A copy whose guards know their places in the recording, whatever a pass may do to them."""
+    """A copy whose guards hold their numbers in the recording, whatever passes do to the graph."""
     copy = graph.clone()
     number_guards(copy)
     return copy

@@ -1,4 +1,4 @@
-"""Changes outside by a call of a recording: elements, generators, gradients, and what tensors are views of."""
+"""Changes that a call of a recording makes outside: elements, generators, gradients, and tensors that become views."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class EffectSpec:
 
         Args:
             owners: The objects behind the inputs.
-            updates: What the targets are to hold.
+            updates: The values that the targets are to hold.
             first: The number of the first update among what the run returned.
-            node: The history of what the call returns, if gradients are recorded.
+            node: The history of the call's results, if gradients are recorded.
             carrying: The numbers of those that have it.
         """
         for number, (index, value) in enumerate(zip(self.targets, updates, strict=True), first):

@@ -30,11 +30,11 @@ class Conditions:
         return bool(self.reads or self.hookless or self.facts or self.sharing)
 
     def other_gradient(self, owners: Sequence[Any], name: Callable[[int], str]) -> str | None:
-        """The `.grad` that is not what it has to be, in words; None if all of them are.
+        """The `.grad` that is not the one that it has to be, in words; None if all are.
 
         Args:
             owners: The tensors behind the inputs.
-            name: Says what an input is called.
+            name: The name of an input by its number.
         """
         for index, found in self.reads:
             if owners[index]._grad is not (None if found is None else owners[found]):
@@ -46,7 +46,7 @@ class Conditions:
 
         Args:
             owners: The tensors behind the inputs.
-            name: Says what an input is called.
+            name: The name of an input by its number.
             writes: Whether inputs are written to, so that it matters which of them share memory.
         """
         for index, fact, answer in self.facts:

@@ -15,7 +15,7 @@ from jit.autograd.nodes import Node, OpNode, edge_of
 from jit.eager.becoming import become
 from jit.eager.generators import default_generator
 from jit.eager.proxies import TracedScalar
-from jit.eager.pytree import Structure, flatten, statics
+from jit.eager.pytree import Structure, flatten, looking, statics
 from jit.eager.tensors import Tensor, Variable
 from jit.ir import Value
 from jit.ir.devices import device
@@ -30,6 +30,7 @@ from ..recorder.records import Constant
 from ..recorder.tracer import Trace
 from ..recorder.uncounted import nodes_behind
 from ..surroundings.calls import TracedCall, flatten_arguments, leaf_names, unflatten_arguments
+from ..surroundings.peeking import is_a
 from ..surroundings.sharing import same_tensor, sharing_of
 from ..surroundings.stand_ins import replace_everywhere
 from ..surroundings.surroundings import World, attributes_of
@@ -54,8 +55,9 @@ class Draft:
         self.odd: list[tuple[int, str, Any]] = []
         """Attributes of results that no other call has: (output, name, value)."""
         self.needs_eager_history = False
-        """Whether what the call returns has the history of eager mode: the call is not kept, and leaves behind a leaf
-        (jit.tracing.recordings.kept_leaves) or a history that it has written over (Note [Uncounted writes])."""
+        """Whether the results of the call have the history of eager mode. Its recording is not kept then: the function
+        leaves a leaf behind (jit.tracing.recordings.kept_leaves), or has written over what a history has saved (Note
+        [Uncounted writes])."""
         self.edges: list[Any] = []
         """Per input, where its gradient leaves the function."""
         names = leaf_names(call.names, call.structures)
@@ -89,7 +91,8 @@ class Draft:
         self.trace.errors.look_at_caught()
         self._check_arguments()
         trace = self.trace
-        leaves, structure = flatten(result)
+        with looking():
+            leaves, structure = flatten(result)
         _check_structure(structure, self.where)
         slots = [slot for slot in trace.gradients.slots.values() if slot.has_changed]
         left = [slot.holder._grad for slot in slots if slot.holder._grad is not None]
@@ -119,12 +122,12 @@ class Draft:
         return recording, Live(outputs, recording.used(edges), trace)
 
     def _tags(self, tags: Sequence[tuple[int, str, Any]], results: int, gradients: int) -> list[Tag]:
-        """Attributes of results as a recording knows them. What it cannot make anew, this call alone has."""
+        """Attributes of results as a recording knows them; values that it cannot make anew are for this call alone."""
         found, start = [], results + gradients
         for number, name, value in tags:
             leaves, structure = flatten(value)
             at = number if number < results else number + gradients
-            if any(_is_odd(static) for static in statics(structure)):
+            if any(_is_odd(static) for static in statics(structure, keys=False)):
                 self.trace.note_impure(f"sets the attribute {name!r} of a result to what a recording cannot make anew")
                 self.odd.append((at, name, value))
             else:
@@ -142,7 +145,7 @@ class Draft:
                 )
 
     def _check_views(self, results: Sequence[Any]) -> None:
-        """Not kept, if a Python function has made a view of memory that the caller has, or gets by another result."""
+        """Keep no recording if a Python function has returned memory of its arguments that is an input or a result."""
         trace = self.trace
         bindings = [trace.memory.binding(tensor) for tensor in _tensors(results)]
         for name in trace.functions.shown([binding.cell for binding in bindings if binding is not None]):
@@ -181,15 +184,15 @@ class Draft:
             )
 
     def effect(self) -> str | None:
-        """The deed of the function besides computing, in words that fit behind "the call"."""
+        """The deed of the call that a recording cannot repeat, in words that fit behind "the call"; None if none."""
         hidden = (capture.name for capture in self.trace.captures.found if _is_hidden(capture))
         name = next(hidden, None)
-        where = None if name is None else f"used {name!r}, a tensor or generator from where nobody can look"
+        where = None if name is None else f"used {name!r}, a tensor or generator that later calls cannot find"
         return self.trace.impurity.reason or self.call.world.effect() or where
 
     @contextlib.contextmanager
     def moved_on_error(self) -> Iterator[None]:
-        """An argument that the function made another view of itself stays one, as in eager mode, if it then fails."""
+        """Let arguments that became views of themselves stay so, as in eager mode, if the function then fails."""
         try:
             yield
         except BaseException:
@@ -199,7 +202,7 @@ class Draft:
             raise
 
     def give_back(self) -> None:
-        """Replace what stood for arguments and numbers by these themselves, where the function has kept it."""
+        """Replace stand-ins by the arguments and numbers that they stood for, wherever the function has kept them."""
         numbers = [(number, number._number) for number in self.trace.scalars.alive]
         replace_everywhere([*self.trace.identities.outer.items(), *numbers], but=self.trace.identities.outer)
 
@@ -278,13 +281,13 @@ _REBUILT = (
 
 
 def _is_odd(value: Any) -> bool:
-    """Whether an object in a result would be the same one in every call."""
-    return not isinstance(value, _REBUILT)
+    """Whether an object in a result cannot be made anew, so that every call would return the same one."""
+    return not is_a(value, _REBUILT)
 
 
 def _check_structure(structure: Structure, where: Callable[[], str]) -> None:
     """TraceError if the result holds an object that would be the same one in every call."""
-    for value in statics(structure):
+    for value in statics(structure, keys=False):
         if _is_odd(value):
             raise TraceError(
                 f"{where()}: the traced function returns an object of type {type(value).__name__}, which a recording "
@@ -367,7 +370,7 @@ def _conditions(trace: Trace) -> Conditions:
 
 
 def _is_spent(tensor: Any, outside: set[Node]) -> bool:
-    """Whether a backward in the function has freed what another needs; `outside` are histories that it came with."""
+    """Whether a backward in the function has freed what another needs; the nodes `outside` were there before."""
     return any(isinstance(n, OpNode) and n.saved is None for n in nodes_behind([tensor], outside) if n not in outside)
 
 
@@ -388,7 +391,10 @@ def _tensors(leaves: Sequence[Any]) -> list[Tensor]:
 
 
 def _root_of(trace: Trace, cell: Any, leaves: Sequence[Any], values: list[Any], carriers: list[Any]) -> int | None:
-    """The return that is all of the memory of which several outputs show parts; one more return if it is no output."""
+    """The number of the return that is a whole cell of memory, parts of which several outputs show.
+
+    If none of the leaves is, the tensor that one of them views becomes one more return; None if there is none either.
+    """
     for number, leaf in enumerate(leaves):
         binding = trace.memory.binding(leaf) if isinstance(leaf, Tensor) else None
         if binding is not None and binding.cell is cell and not binding.path:
@@ -404,7 +410,7 @@ def _root_of(trace: Trace, cell: Any, leaves: Sequence[Any], values: list[Any], 
 
 
 def ledger(recording: Recording, world: World, structures: Sequence[Structure], names: Sequence[str]) -> list[Constant]:
-    """The Python values in the key of a recording: near ones, and all that its nodes use, with the first one's line."""
+    """The Python values in the key of a recording: those of short names, and all that its nodes use, with the line."""
     lines: dict[Any, Any] = {}
     for node in recording.trace.graph.nodes:
         for item in (*node.args, *node.attributes.values()):
@@ -415,7 +421,7 @@ def ledger(recording: Recording, world: World, structures: Sequence[Structure], 
     found = [(n, v, "an argument") for n, v in arguments] + [(n, v, "read by the function") for n, v in world.plain()]
     made = []
     for name, value, reason in found:
-        if isinstance(value, np.ndarray):
+        if is_a(value, np.ndarray):
             made.append(Constant(name, value.nbytes, None, f"a numpy array, {reason}; other contents record anew"))
         elif type(value) in (int, float, complex, str) and ((type(value), value) in lines or name.count(".") < 2):
             line, size = lines.get((type(value), value)), len(value) if isinstance(value, str) else 8

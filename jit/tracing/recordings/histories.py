@@ -18,9 +18,9 @@ from ..surroundings.surroundings import attributes_of
 
 
 class PassThrough(Node):
-    """The node at which the gradient of an argument that is no leaf leaves the traced function.
+    """The node at which the gradient of an argument that is not a leaf leaves the traced function.
 
-    To code of the user's it looks as the node that made the argument. Every call may have another one.
+    To code of the user's it looks like the node that made the argument, which may be another one in every call.
     """
 
     @property
@@ -84,7 +84,7 @@ def _always(node: Node) -> Any:
 
 
 def kept_with(tensor: Tensor, edge: Edge) -> Tensor:
-    """`tensor` as it is now, with the history that leads to `edge`: it will get another one itself."""
+    """Another object for `tensor`, with the history that leads to `edge`; `tensor` itself will get another one."""
     copy = alias(tensor, Variable)
     copy.set_history(edge.node, edge.index)  # type: ignore[attr-defined]
     return copy
@@ -106,7 +106,7 @@ def overwrite(owner: Tensor, value: Any, node: Node, index: int) -> None:
 
 
 def adopt(owner: Tensor, node: Node, index: int) -> None:
-    """Let output `index` of `node` be the history of what `owner` holds since it was written to."""
+    """Let output `index` of `node` be the history of `owner`, which was just written to."""
     if owner._viewed is None:
         give_history(owner, node, index)
         return

@@ -12,6 +12,7 @@ from jit.eager.tensors import Tensor, Variable, alias, tensor_of
 from jit.ir import HANDLE, Node, TensorType, dtypes
 from jit.ir.errors import TraceError
 
+from ..recorder.records import SLOT
 from .histories import PassThrough
 from .recalling import run_once
 
@@ -46,13 +47,14 @@ class PythonHost:
         given = tuple(r is not None for r in results)
         if given != wanted:
             raise TraceError(
-                f"{handle.name} returned other gradients than when it was recorded: {given} instead of {wanted}"
+                f"{handle.name} returned other gradients than when it was recorded: {given} instead of {wanted}; "
+                "return gradients of the same arguments in every call"
             )
         return [np.ascontiguousarray(r._array).reshape(r._array.shape) for r in results if r is not None]
 
 
 def _operands(node: Node, arrays: Sequence[Any], has_handle: bool) -> list[Tensor]:
-    """The arrays as the function saw its arguments while recording: requiring grad, its own to write to, or not."""
+    """The arrays as tensors like the recorded arguments: copies where the function writes, with or without grad."""
     treatment = node.attributes.get("treatment")
     floating = tuple(a.dtype.kind in "fcV" for a in arrays)
     needs = floating if treatment is None else treatment.needs
@@ -62,14 +64,14 @@ def _operands(node: Node, arrays: Sequence[Any], has_handle: bool) -> list[Tenso
 
 
 def _no_leaf(tensor: Tensor) -> Tensor:
-    """An argument that requires grad and that a function may write to all the same."""
+    """A tensor that requires grad, but is not a leaf, so that a function may write to it."""
     inner = alias(tensor, Variable)
     inner.set_history(PassThrough("", (None,)))  # type: ignore[attr-defined]
     return inner
 
 
 def _owned(array: Any, arrays: Sequence[Any]) -> Any:
-    """A result that is memory of an argument, as one of its own."""
+    """A result, copied if it is memory of an argument."""
     return array.copy() if any(np.may_share_memory(array, other) for other in arrays) else array
 
 
@@ -80,7 +82,7 @@ def _laid_out(array: Any, type: Any) -> Any:
 
 
 def _check_results(node: Node, outputs: Sequence[Any]) -> None:
-    """TraceError if a function returns something else than while recording: what follows was recorded for that."""
+    """TraceError if results are of other dtypes or sizes than while recording, for which the rest was recorded."""
     expected = [value.type for value in node.outputs if isinstance(value.type, TensorType)]
     found = [(dtypes.from_numpy(a.dtype), a.shape) for a in outputs]
     wanted = [(t.dtype, t.shape) for t in expected]
@@ -98,4 +100,4 @@ def _described(kinds: Sequence[Any]) -> str:
 def arguments_of(node: Node, tensors: Sequence[Any]) -> list[Any]:
     """The arguments of a PythonOp: its constants with `tensors` in their places."""
     rest = iter(tensors)
-    return [next(rest) if repr(a) == "tensor" else a for a in node.attributes["arguments"]]
+    return [next(rest) if a is SLOT else a for a in node.attributes["arguments"]]

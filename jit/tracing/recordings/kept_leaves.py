@@ -1,9 +1,9 @@
-"""Histories of what a traced function leaves behind, which only calls that are not kept do.
+"""Eager histories for calls in which a function leaves a leaf behind; recordings of such calls are not kept.
 
 The history of a traced call ends at its inputs (Note [Where a trace ends]). A leaf that the function has made and keeps
 somewhere, as `self.weight = nn.Parameter(...)` in a forward does, would never be reached by a backward from outside; so
-what such a call returns has the history that it has in eager mode. And what it keeps leads to the arguments themselves,
-so that their gradients can be asked for.
+the results of such a call have the history that they have in eager mode. And the histories of tensors that the function
+keeps lead to the arguments themselves, so that their gradients can be asked for.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class EagerHistory(Node):
     """The history of everything that a traced call returned, handed on to the operators that ran."""
 
     kept = None
-    """Nothing runs again."""
+    """None, since no stage ever runs again."""
 
     def __init__(self, outputs: Sequence[Any]) -> None:
         edges = [edge_of(t) if isinstance(t, Tensor) else None for t in outputs]

@@ -32,7 +32,7 @@ from .aliasing import Aliasing
 from .chains import Plan
 
 _LARGEST = 1 << 24
-"""Bytes of a plan: one with larger constants is not worth its place."""
+"""The most bytes of a plan that is kept: one with larger constants is not worth its place."""
 _SIDES = ("needed", "exposed", "copied")
 
 
@@ -53,9 +53,9 @@ def recalled(name: str, source: Callable[[], Graph], make: Callable[[Graph], Eng
     """The plan that is kept under a name; None if there is none that runs here.
 
     Args:
-        name: What `name_of` says.
+        name: The name, as `name_of` gives it.
         source: The graph that the recording has now.
-        make: Makes an interpreter for that graph.
+        make: Makes an engine for that graph.
     """
     kept = cache.shared()
     data = kept.load(name) if kept is not None else None
@@ -128,7 +128,7 @@ def _type(value: Value) -> Any:
 
 
 def _plain(thing: Any) -> Any:
-    """Plain data that nothing else has: what is no scalar and no tuple is a list that begins with what it is."""
+    """Plain data that no other value has: what is neither scalar nor tuple is a list that begins with its kind."""
     kind = type(thing)
     if kind in _SCALARS:
         return thing

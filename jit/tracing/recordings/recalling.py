@@ -4,8 +4,8 @@ Note [Once]
     A recording runs up to a guard that fails; then another one runs from the start, or the function itself does. An
     `autograd.Function` may count, print or send something, so what it has returned already is given back the second
     time: up to the guard both programs are the same, hence they call the same functions in the same order, with equal
-    arguments. Random draws need no such care, since a generator advances after the last guard. The same goes for a
-    backward that nobody has seen: it replays the forward, but not its functions. A function that writes to its
+    arguments. Random draws need no such care, since a generator advances after the last guard. The same holds for a
+    backward that is not recorded yet: it replays the forward, but not its functions. A function that writes to its
     arguments is called again, and so is the backward of one after a failed guard in a backward.
 """
 
@@ -36,11 +36,11 @@ class RecalledCall:
     outputs: list[Any]
     """The arrays that it returned."""
     kind: Any
-    """The class of what it returned: a tuple, a list, or a tensor."""
+    """The class of its result: a tuple, a list, or a tensor."""
     history: Any
     """The autograd node of the results, or None."""
     carrying: list[bool]
-    """A mask of the outputs that have that history."""
+    """Whether each output has that history."""
     error: Exception | None = None
     """The exception that it raised instead."""
 
@@ -74,7 +74,7 @@ class Recollection:
         return None
 
     def note(self, function: Any, tensors: Sequence[Any], result: Any, history: Any) -> None:
-        """`function` was called; an output that is an argument is not worth remembering: it will be written again."""
+        """Note a call of `function`; one that returns an argument is not recalled, since it has to write again."""
         outputs = list(result) if isinstance(result, (tuple, list)) else [result]
         if any(o is t for o in outputs for t in tensors):
             function = None
@@ -84,13 +84,13 @@ class Recollection:
         self.at = len(self.made)
 
     def note_error(self, function: Any, tensors: Sequence[Any], error: Exception) -> None:
-        """`function` was called and raised."""
+        """Note a call of `function` that has raised."""
         self.made.append(RecalledCall(function, [t._array for t in tensors], [], None, None, [], error))
         self.at = len(self.made)
         self.raised = error
 
     def again(self) -> Recollection:
-        """The same from the start."""
+        """The same calls, to be recalled from the start."""
         calls = Recollection(self.made)
         calls.is_doubtful = self.is_doubtful
         return calls
@@ -106,7 +106,7 @@ def recollection() -> Recollection | None:
 
 @contextlib.contextmanager
 def recalling(calls: Recollection | None) -> Iterator[None]:
-    """Within this block functions that have been called already are recalled instead."""
+    """Recall calls of functions, within this block, instead of making them once more."""
     token = _RECOLLECTION.set(calls)
     try:
         yield

@@ -1,4 +1,4 @@
-"""A recorded function: how a call runs it, commits what it changes, and makes the result of what it returns."""
+"""A recorded function: how a call runs it, commits its changes, and makes the function's result of its outputs."""
 
 from __future__ import annotations
 
@@ -79,9 +79,9 @@ class Recording:
     outcomes: tuple[Any, ...] = ()
     """The outcomes of the guards of stage 0, in order; see `exactly`."""
     examples: list[Any] = field(default_factory=list)
-    """The arrays that it was recorded with, where somebody asked to keep them."""
+    """The arrays that it was recorded with, if they were to be kept."""
     tried: Any = None
-    """The surroundings, the plan of the first chain and the mode for which somebody has looked for a shortcut."""
+    """The surroundings, the plan of the first chain and the mode for which a shortcut was last looked for."""
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     @property
@@ -113,7 +113,7 @@ class Recording:
             if chain.plan is None:
                 with patience():
                     chain.plan = self._plan(chain)
-                blocks.forget()  # what lay between the operators of the recording has no use for a plan
+                blocks.forget()  # a plan has no use for the memory of what lay between the recorded operators
             return chain.plan
 
     def _plan(self, chain: Chain) -> Plan:
@@ -144,8 +144,8 @@ class Recording:
         """The chains in which a stage that was asked for as `key` comes after stages `keys`.
 
         Args:
-            keys: What the stages before were asked for.
-            key: What the stage is asked for.
+            keys: The keys and outcomes of the stages before.
+            key: The key by which the stage is asked for.
             sizes: Leave out chains of a general recording that are right for other sizes than these alone.
         """
         found = [c for c in self.beginning_with(keys) if len(c.keys) > len(keys) and c.keys[len(keys)][0] == key]
@@ -187,7 +187,7 @@ class Recording:
 
         Args:
             owners: The tensors behind the inputs.
-            known: Says whether a tensor is among those that the function can reach otherwise than as a `.grad`.
+            known: Whether the function can reach a tensor otherwise than as a `.grad`.
         """
         if self.chains[0].is_spoilt:
             return "an interrupt has spoilt it"
@@ -227,7 +227,7 @@ class Recording:
 
         Raises:
             GuardFailed: It would now take another path.
-            OperatorRaised: So it would perhaps, since an operator has raised something.
+            OperatorRaised: An operator has raised, so that the function may take another path.
         """
         plan = self.plan(self.chains[0])
         with _drawing_alone(owners) if self.trace.randomness.drawn() else contextlib.nullcontext():
@@ -248,7 +248,7 @@ class Recording:
         return self.rebuild(outputs, owners, node)
 
     def node_of(self, owners: Sequence[Any], values: Sequence[Any], edges: Sequence[Edge | None]) -> StageNode:
-        """The history of what a call returns. It keeps inputs: copies of overwritten ones, and none that are unused."""
+        """The history of a call's results. It keeps inputs: copies of overwritten ones, and none that are unused."""
         node = StageNode(self, (), self.used(edges), self.returns)
         if self.general:
             node.sizes = tuple(v.shape if isinstance(v, np.ndarray) else None for v in values)
@@ -305,7 +305,7 @@ PARTS = {"result": ResultSpec, "effects": EffectSpec, "conditions": Conditions}
 
 
 def seen_by(recording: Recording, failed: GuardFailed) -> tuple[Any, ...]:
-    """The outcomes that a call has, as far as a failed guard tells. That an operator has not raised is none."""
+    """The outcomes of guards in a call up to a failed one; an operator that did not raise gives none."""
     before = recording.outcomes[: failed.index]
     return before if watches_error(recording, failed.index) else (*before, exactly(failed.actual))
 
@@ -313,7 +313,8 @@ def seen_by(recording: Recording, failed: GuardFailed) -> tuple[Any, ...]:
 def may_follow(recording: Recording, seen: tuple[Any, ...]) -> bool:
     """Whether a call with these outcomes may be right for a recording.
 
-    Recordings in which an operator raises have a guard more there than others, so from there on places tell nothing.
+    Recordings in which an operator raises have one guard more there than others, so from there on outcomes cannot be
+    compared by their numbers.
     """
     pairs = enumerate(zip(recording.outcomes, seen))
     other = next((index for index, (mine, found) in pairs if mine != found), None)
@@ -321,14 +322,14 @@ def may_follow(recording: Recording, seen: tuple[Any, ...]) -> bool:
 
 
 def watches_error(recording: Recording, index: int | None) -> bool:
-    """Whether a guard, or one of them all, asks whether an operator raises."""
+    """Whether guard `index`, or any guard if that is None, asks whether an operator raises."""
     guards = recording.trace.guards.records
     return any(guard.node.inputs[0].node.kind == KIND for guard in (guards if index is None else guards[index:][:1]))
 
 
 @contextlib.contextmanager
 def _drawing_alone(owners: Sequence[Any]) -> Iterator[None]:
-    """Nobody else draws from these generators between the moment they are read and the moment they are advanced."""
+    """Keep other threads from drawing from these generators between the reading of their states and the new states."""
     with contextlib.ExitStack() as stack:
         for generator in sorted((o for o in owners if isinstance(o, Generator)), key=id):
             stack.enter_context(generator.lock)

@@ -27,20 +27,20 @@ class Change:
     def __init__(self, before: World, after: World) -> None:
         self._before, self._after = before, after
         self._moved: dict[int, bool] = {}
-        """Whether recordings that were looked at hold on, by their identity."""
+        """Whether recordings stay valid, by their identity, for those that were looked at."""
         self._kept: list[Any] = []
 
     def cache(self, entries: dict[Key, Entry]) -> dict[Key, Entry]:
-        """The part of a cache that holds on."""
+        """The part of a cache that stays valid, under its new keys."""
         pairs = ((self.key(key), self._entry(entry)) for key, entry in entries.items() if self.key(key) is not None)
         return {key: entry for key, entry in pairs if key is not None}
 
     def families(self, families: dict[Key, SizeFamily]) -> dict[Key, SizeFamily]:
-        """The part of the families that holds on."""
+        """The families that stay valid, under their new keys."""
         return {new: self._family(f) for key, f in families.items() if (new := self.key(key)) is not None}
 
     def key(self, key: Key) -> Key | None:
-        """A key with all in it that is looked at now; None if it is of other surroundings."""
+        """The key of the larger world for one of the smaller; None if it is of other surroundings."""
         old, new = self._before.fingerprint, self._after.fingerprint
         if key.surroundings == old:
             return key._replace(surroundings=new)
@@ -79,12 +79,12 @@ class Change:
 
 
 def relocate(recording: Recording, locate: Locate) -> str | None:
-    """Let the captures of a recording that was just made be found in another world; what speaks against it, if any."""
+    """Let the captures of a new recording be found in another world; the problem in words, if one is not there."""
     for capture in _captures(recording):
         if capture.number is None and (capture.place is not None or capture.gradient_of is None):
             place = locate(capture.owner)[1]
             if place is None and capture.place is not None:
-                return f"used {capture.name!r}, a tensor or generator from where nobody can look"
+                return f"used {capture.name!r}, a tensor or generator that later calls cannot find"
             capture.place = place
     return None
 

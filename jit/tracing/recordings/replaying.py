@@ -1,5 +1,5 @@
-"""Runs recorded stages through autograd again, binding tensors to the Values that they had: what a backward that nobody
-has seen is recorded from."""
+"""Runs recorded stages through autograd again, binding tensors to the Values that they had, so that a backward that is
+not recorded yet can be recorded."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _hook(trace: Trace, value: Value, tensor: Tensor) -> None:
 
 
 def _replay_nodes(trace: Trace, environment: dict[Value, Any], stages: int) -> None:
-    """Composites with a derivative of their own run as themselves, others as their parts."""
+    """Replay all nodes: composites with a derivative of their own as themselves, others as their parts."""
     whole = {c.node for c in trace.tape.composites if (op := find(c.node.kind)) is not None and op.is_differentiable}
     skipped = {part for c in trace.tape.composites if c.node in whole for part in c.parts}
     taken = {c.node: c.taken for c in trace.tape.composites if c.node not in whole}
@@ -112,7 +112,7 @@ def _replay_nodes(trace: Trace, environment: dict[Value, Any], stages: int) -> N
 
 
 def _with_history(trace: Trace, environment: dict[Value, Any], value: Value, result: Any) -> Any:
-    """A tensor written over without recording derivatives, with the history of what it held before."""
+    """A tensor that was written over without recording derivatives, with the history that it had before."""
     if value not in trace.tape.histories or not isinstance(result, Tensor):
         return result
     edge = edge_of(environment[trace.tape.histories[value]])
@@ -158,7 +158,10 @@ def _run_python(trace: Trace, node: Node, tensors: list[Any]) -> list[Any]:
 
     function = node.attributes.get("function")
     if function is None:
-        raise TraceError(f"{node.kind} cannot be differentiated: the graph does not hold the function itself")
+        raise TraceError(
+            f"{node.kind} cannot be differentiated: its function is not part of the graph; give it to "
+            "parse(functions=...)"
+        )
     tracked = context.GRAD_ENABLED.get() and any(t.requires_grad for t in tensors)
     result, history = run_once(function, arguments_of(node, tensors), tensors, tracked)
     outputs = dispatch.unpack(result)

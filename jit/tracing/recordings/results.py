@@ -37,7 +37,7 @@ class ResultSpec:
     structure: Any
     """The structure of the function's result."""
     count: int = 0
-    """The number of `outputs` that are the function's result; further ones go to `.grad` of something."""
+    """The number of `outputs` that are the function's result; further ones are gradients and tensors in attributes."""
     tags: list[Tag] = field(default_factory=list)
     """Attributes of the results."""
 
@@ -71,13 +71,13 @@ class ResultSpec:
 
 
 class Returned:
-    """The values that a run has returned, as tensors that are made when somebody first wants them.
+    """The values that a run has returned, as tensors that are made when they are first asked for.
 
     Args:
         results: Arrays and numbers.
         storages: Per result, what identifies its memory, where that is known already.
         node: The history of the result, if gradients are recorded.
-        carrying: Which results have it.
+        carrying: The numbers of the results that have it.
     """
 
     __slots__ = ("_carrying", "_node", "_storages", "results", "tensors")

@@ -53,7 +53,7 @@ def general_kind(kind: tuple[Any, ...], dims: Sequence[int] | None) -> tuple[Any
 
     Args:
         kind: A tuple of dtype, sizes, layout and more.
-        dims: Which sizes vary; None: all.
+        dims: The dims whose sizes vary; None for all.
     """
     if len(kind) < 3:
         return kind
@@ -98,7 +98,7 @@ class SizeFamily:
     """Why no further general recordings are made."""
 
     def partner(self, key: Any, recording: Any) -> Any:
-        """The key under which the same program was recorded for other sizes; this one waits for further partners."""
+        """The key under which the same program was recorded for other sizes, if any; this one becomes a sample, too."""
         if self.closed is not None:
             return None
         others = [(k, r) for k, r in reversed(self.samples) if k != key]

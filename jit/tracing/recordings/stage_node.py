@@ -47,18 +47,18 @@ class Kept:
     """The values that a StageNode keeps for a backward that has not been recorded yet."""
 
     inputs: list[list[Any]]
-    """Per stage so far, the values that went in."""
+    """The values of the inputs of each stage so far."""
     marks: list[list[Mark | None]]
-    """Per stage and input what it was; None for those that need no check."""
+    """The mark of each input of each stage when that ran; None for inputs that need no check."""
     requires_grad: list[bool]
-    """Per edge of the node."""
+    """Whether the input of each edge of the node required a gradient."""
     made: list[dict[int, Mark]] = field(default_factory=list)
-    """Per stage, what was returned, by number."""
+    """The marks of the tensors that each stage returned, by number."""
     calls: Recollection | None = None
     """The results of Python functions in stage 0."""
 
     def recalled(self) -> Any:
-        """Within this block none of these functions runs again."""
+        """A block within which none of these functions runs again."""
         return recalling(None if self.calls is None else self.calls.again())
 
     def check(self, node: StageNode, needed: set[tuple[int, int]] | None = None) -> None:
@@ -73,7 +73,7 @@ class Kept:
                     )
 
     def is_intact(self, exposed: set[tuple[int, int]]) -> bool:
-        """Whether nobody has changed the outputs that later stages read."""
+        """Whether the outputs that later stages read are unchanged."""
         marks = (m for stage, made in enumerate(self.made) for i, m in made.items() if (stage, i) in exposed)
         return all(storage.version == version for storage, version in marks)
 
@@ -107,7 +107,9 @@ class StageNode(Node):
         except (Error, MemoryError):
             raise
         except Exception as error:
-            raise damaged(f"a backward of a loaded function is damaged: {type(error).__name__} ({error})") from error
+            raise damaged(
+                f"a backward of a loaded function is damaged: {type(error).__name__} ({error}); save the function again"
+            ) from error
 
     def _apply(self, gradients: list[Tensor | None], needs: Sequence[bool]) -> Sequence[Tensor | None]:
         if self.kept is None:
@@ -128,7 +130,7 @@ class StageNode(Node):
                     return self._run(chain, gradients, create)
             with self.recording.lock:
                 if len(self.recording.following(self.keys, key, self.sizes)) > len(chains):
-                    return self.apply(gradients, needs)  # somebody else has recorded it meanwhile
+                    return self.apply(gradients, needs)  # another thread has recorded it meanwhile
                 keep = len(self.recording.following(self.keys, key)) < BRANCHES
                 return self._record(key, gradients, wanted, create, keep)
 
@@ -149,7 +151,7 @@ class StageNode(Node):
         return results
 
     def _state(self, plan: Plan) -> Any:
-        """The state that earlier stages have left for the next one; if it is not there, or spoilt, they run again."""
+        """The state that earlier stages have left for the next one; they run again if it is missing or overwritten."""
         assert self.kept is not None
         if self.plan is plan and self.kept.is_intact(plan.memory.exposed):
             self.kept.check(self, plan.memory.needed)
@@ -161,7 +163,7 @@ class StageNode(Node):
                 _, _, state = plan.run(stage, values, state)
         return state
 
-    # -- a stage that nobody has seen ----------------------------------------------------------------------------
+    # -- a stage that is not recorded yet ------------------------------------------------------------------------
 
     @patience()
     def _record(
@@ -189,7 +191,7 @@ class StageNode(Node):
         return made
 
     def _compare(self, chain: Chain) -> None:
-        """A stage is right for all sizes once it was the same program in two calls between which all of them differ."""
+        """Let a stage serve all sizes once it was the same program in two calls whose varying sizes all differ."""
         stage = len(chain.keys)
         mine = skeleton(chain.trace.graph, stage)
         for other in self.recording.following(self.keys, chain.keys[-1][0]):

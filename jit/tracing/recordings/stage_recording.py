@@ -23,12 +23,12 @@ from .chains import Chain, Key
 
 @dataclass(eq=False)
 class Live:
-    """A stage as tensors that still carry their eager history: what the next stage is recorded from."""
+    """The tensors of a stage that still carry their eager history, from which the next stage is recorded."""
 
     outputs: list[Any]
-    """Tensors, where they can carry a gradient; anything else where not."""
+    """The returns of the stage: tensors where they can carry a gradient, anything else where they cannot."""
     edges: list[Edge | None]
-    """The tensors to differentiate by, one per edge of the StageNode; None where no gradient can be wanted."""
+    """The edges to differentiate by, one for each edge of the StageNode; None where no gradient can be wanted."""
     trace: Trace
     """The recording that knows these tensors."""
 

@@ -29,11 +29,11 @@ def with_history(
     """`run` for tensors, which gives its results the history of the call.
 
     Args:
-        run: Takes the items of a call, and returns all arrays of the native call; None for another call than this one.
-        recording: What the call runs; `run` belongs to the plan that it has now.
+        run: Takes the items of a call, and returns all arrays of the native call; None if the call is another one.
+        recording: The recording that the call runs; `run` belongs to its present plan.
         owners: The tensors behind its inputs.
-        positions: Where the first of them are among the items; the others are captured.
-        order: Which arrays the function returns.
+        positions: The places among the items of those that are arguments; the others are captured.
+        order: The numbers of the arrays that the function returns.
     """
     chain = recording.chains[0]
     plan = recording.plan(chain)

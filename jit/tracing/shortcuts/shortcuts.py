@@ -33,6 +33,7 @@ from jit.ir.graph import Ref
 from jit.runtime.plans import entry
 
 from ..surroundings.native_checks import native_checks
+from ..surroundings.peeking import is_a
 from ..surroundings.views import View
 from .shortcut_history import with_history
 
@@ -66,7 +67,7 @@ def shortcut(call: TracedCall, recording: Recording) -> Shortcut | None:
         tables.order, tables.wrapping = order, wrapping
     tables.apart = len(call.leaves)
     tables.arguments = len(items)
-    tables.statics = [(i, a) for i, a in enumerate(items) if not isinstance(a, Tensor)]
+    tables.statics = [(i, a) for i, a in enumerate(items) if not is_a(a, Tensor)]
     tables.contexts = [(context.TRACE, None), (context.GRAD_ENABLED, call.key.grad_mode)]
     if not keeps:
         tables.contexts.append((context.INFERENCE, context.INFERENCE.get()))
@@ -75,12 +76,12 @@ def shortcut(call: TracedCall, recording: Recording) -> Shortcut | None:
     _add_surroundings(tables, call.world.surroundings, {id(given.object) for given in inputs})
     run: Shortcut = entry.make_entry(tables)
     if keeps:
-        run = with_history(run, recording, owners, [i for i, a in enumerate(items) if isinstance(a, Tensor)], order)
+        run = with_history(run, recording, owners, [i for i, a in enumerate(items) if is_a(a, Tensor)], order)
     return _unpacking(_structured(_following_bases(run, items), recording.result.structure), call.args)
 
 
 def _following_bases(call: Shortcut, items: Sequence[Any]) -> Shortcut:
-    """`call`, for plain tensors that are views: as long as what they show requires no grad."""
+    """`call`, unless a plain tensor among its items is a view of one that requires grad by now."""
     views = [i for i, item in enumerate(items) if type(item) is Tensor and item._viewed is not None]
     if not views:
         return call
@@ -98,9 +99,9 @@ def _following_bases(call: Shortcut, items: Sequence[Any]) -> Shortcut:
 
 
 def _needs_python(call: TracedCall, recording: Recording) -> bool:
-    """Whether something happens in this call that only Python does, or that the tables cannot say."""
+    """Whether the call does something that takes Python, or that the tables cannot express."""
     items = [item for argument in call.args for item in _items(argument)]
-    leaves = [item for item in items if isinstance(item, Tensor)]
+    leaves = [item for item in items if is_a(item, Tensor)]
     owners = recording.inputs(call.leaves, call.world.tensors, call.numbers)
     return (
         bool(call.kwargs)
@@ -110,7 +111,7 @@ def _needs_python(call: TracedCall, recording: Recording) -> bool:
         or len(leaves) != len(call.leaves)
         or any(a is not b for a, b in zip(leaves, call.leaves))
         or len(leaves) > _ARGUMENTS
-        or not all(isinstance(a, Tensor) or _is_plain(a) for a in items)
+        or not all(is_a(a, Tensor) or _is_plain(a) for a in items)
         or bool(
             recording.effects or recording.conditions or recording.result.tags or recording.trace.randomness.drawn()
         )
@@ -146,11 +147,11 @@ def _order(native: Any, recording: Recording) -> list[int] | None:
 def _inputs(
     items: Sequence[Any], owners: Sequence[Any], recording: Recording, native: Any, keeps: bool
 ) -> list[entry.EntryInput] | None:
-    """The arguments' tensors, then the captures. If a call keeps its history, that of an argument may be longer."""
+    """The arguments' tensors, then the captures; None if one cannot be checked. `keeps` admits those with a history."""
     program = recording.plan(recording.chains[0]).interpreter.programs[0]
     bases = {register: number for number, register in enumerate(native.reads, 1)}
     numbers = [bases.get(register, -1) for register in program.inputs]
-    positions = [i for i, item in enumerate(items) if isinstance(item, Tensor)]
+    positions = [i for i, item in enumerate(items) if is_a(item, Tensor)]
     layouts = [(layout.shape, layout.strides, layout.dtype) for layout in native.code.layouts]
     found = []
     for index, (owner, base) in enumerate(zip(owners, numbers, strict=True)):
@@ -213,7 +214,7 @@ def _add_surroundings(tables: entry.Tables, view: View, captured: set[int]) -> N
 
 
 def _items(argument: Any) -> list[Any]:
-    """The argument, or what is in it: in the order in which the key has its tensors."""
+    """The argument, or the items in it, in the order in which the key has its tensors."""
     if type(argument) in (list, tuple):
         return [item for inner in argument for item in _items(inner)]
     if type(argument) is dict and all(type(key) is str for key in argument):
@@ -236,7 +237,7 @@ def _unpacking(call: Shortcut, args: Sequence[Any]) -> Shortcut:
 
 
 def _write_items(name: str, argument: Any, checks: list[str], items: list[str]) -> None:
-    """Python text for the items of an argument, and for what must be true of it; no text of the user's but keys."""
+    """Write Python text for the items of an argument and for its checks; no text of the user's goes in but keys."""
     kind = type(argument)
     if kind in (list, tuple):
         checks.append(f"type({name}) is {kind.__name__} and len({name}) == {len(argument)}")
@@ -262,7 +263,7 @@ def _slots() -> dict[str, int]:
 
 @cache
 def _wrapping(single: bool, inference: bool) -> entry.Wrapping | None:
-    """The way of arrays into tensors: with what `tensor_of` sets there; None if that is more than constants."""
+    """The wrapping of arrays in tensors, with slots as `tensor_of` sets them; None if these are not all constants."""
     tensor = tensor_of(np.zeros(()))
     tensor._storage.inference = inference
     held = {name: getattr(tensor, name) for name in _slots() if name not in ("_array", "_storage")}
@@ -294,5 +295,5 @@ def _structured(call: Shortcut, structure: Structure) -> Shortcut:
 
 
 def hits(short: Shortcut) -> int:
-    """The number of calls that have gone this way."""
+    """The number of calls that have taken a shortcut."""
     return entry.hits_of(getattr(short, "__wrapped__", short))

@@ -37,7 +37,7 @@ class Entry:
 
     recordings: list[Recording] = field(default_factory=list)
     lock: threading.RLock = field(default_factory=threading.RLock)
-    """Held while one is made: other threads with the same key wait for it, others do not."""
+    """Held while a recording is made: threads with the same key wait for it, others do not."""
 
 
 @dataclass
@@ -58,9 +58,9 @@ class TracedCall:
     """The first error that an operator of a recording has raised."""
 
     def note_raised(self, error: Exception, made: Recollection | None) -> None:
-        """A recording has come to an operator that raised, as the function does, which may catch that.
+        """Note that an operator of a recording has raised, as it would in the function, which may catch the error.
 
-        What cannot be the operator's is raised again: it would be the same in all recordings, or is a fault of ours.
+        An error that cannot be an operator's is raised again: all recordings would raise it, or it is a fault of ours.
         """
         ours = isinstance(error, Error) and not isinstance(error, (TraceError, GraphError, CompileError))
         fits = ours or is_of_numbers(error)
@@ -72,7 +72,7 @@ class TracedCall:
 
     @property
     def numbers(self) -> list[Any]:
-        """All promoted numbers: arguments, then what stands around the function."""
+        """All promoted numbers: those among the arguments, then those in the surroundings."""
         return [*self.promoted.values(), *(number.value for number in self.world.numbers)]
 
     def knows(self, tensor: Any) -> bool:
@@ -88,7 +88,7 @@ def signature_of(function: Any) -> inspect.Signature | None:
 
 
 def marks_of(function: Any) -> list[Any] | None:
-    """The settable parts of a function's parameters; None if there are none, or nobody knows."""
+    """The settable parts of a function's parameters; None if there are none, or they are not known."""
     if isinstance(function, types.MethodType):
         function = function.__func__
     if type(function) is types.FunctionType:
@@ -100,7 +100,7 @@ def marks_of(function: Any) -> list[Any] | None:
 
 
 def same_marks(one: list[Any], other: list[Any] | None) -> bool:
-    """Whether marks are of the same objects."""
+    """Whether two lists of marks hold the same objects."""
     return other is not None and len(one) == len(other) and all(a is b for a, b in zip(one, other, strict=True))
 
 

@@ -1,4 +1,4 @@
-"""Reads of code: the globals that it names and attributes of modules among them, closure cells, defaults."""
+"""Places that code reads: the globals that it names, attributes of modules among them, closure cells, defaults."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from jit.eager.proxies import TracedScalar
 from jit.eager.tensors import Tensor
 
 from .facts import FILTERS, LEVELS, NUMPY_ERRORS
 from .footprints import scan
 from .known_types import PLAIN
 from .origins import is_known_module, is_ours
+from .peeking import is_a
 from .places import CellOf, Child, ClassEntryOf, DefaultOf, EntryOf, Itself
 
 
@@ -27,13 +29,13 @@ def globals_read(code: types.CodeType, space: dict[str, Any]) -> Iterator[Child]
         yield name, EntryOf(space.get, name), None
         if name not in space:
             yield f"builtins.{name}", EntryOf(_builtins_of(space).get, name), None
-        if isinstance(module := space.get(name), types.ModuleType):
+        if is_a(module := space.get(name), types.ModuleType):
             yield from _module_entries(name, module, code, {id(module)})
     if not {"globals", "eval", "exec", "vars"}.isdisjoint(found.loaded):
         yield from _plain_globals(space)
     for name in dict.fromkeys(outer for inner in found.imported for outer in _with_parents(inner)):
         yield f"sys.modules.{name}", EntryOf(sys.modules.get, name), None
-        if isinstance(module := sys.modules.get(name), types.ModuleType):
+        if is_a(module := sys.modules.get(name), types.ModuleType):
             yield from _module_entries(name, module, code, {id(module)})
     if not {"environ", "getenv", "environb", "getenvb"}.isdisjoint(found.named):
         yield "os.environ", Itself(os.environ), None
@@ -81,7 +83,7 @@ def _with_parents(name: str) -> Iterator[str]:
 def _plain_globals(space: dict[str, Any]) -> Iterator[Child]:
     """Globals for code that may read them by names made at run time: all numbers, strings, tensors and containers."""
     for name, value in list(space.items()):
-        if isinstance(value, (*PLAIN, Tensor, list, tuple, dict, np.ndarray)) and not name.startswith("__"):
+        if is_a(value, (*PLAIN, TracedScalar, Tensor, list, tuple, dict, np.ndarray)) and not name.startswith("__"):
             yield name, EntryOf(space.get, name), None
 
 
@@ -91,7 +93,7 @@ def _module_entries(prefix: str, module: Any, code: types.CodeType, seen: set[in
     may_miss = not {"hasattr", "getattr", "AttributeError"}.isdisjoint(found.loaded)
     for name in [*found.named, *(s for s in found.strings if s in space)] if may_miss else found.named:
         inner = space.get(name)
-        if isinstance(inner, types.ModuleType):
+        if is_a(inner, types.ModuleType):
             if id(inner) not in seen:
                 seen.add(id(inner))
                 yield f"{prefix}.{name}", EntryOf(space.get, name), None
@@ -107,7 +109,7 @@ def cells_of(function: types.FunctionType) -> Iterator[Child]:
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         if name not in ("dispatch_cache", "cache_token") or function.__module__ != "functools":
             yield name, (place := CellOf(cell)), None
-            if isinstance(module := place(), types.ModuleType):
+            if is_a(module := place(), types.ModuleType):
                 yield from _module_entries(name, module, function.__code__, {id(module)})
     for index in range(len(function.__defaults__ or ())):
         yield f"default{index}", DefaultOf(function, index), None

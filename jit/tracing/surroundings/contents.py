@@ -1,4 +1,4 @@
-"""Values that are watched by what they hold: arrays, buffers, text in memory, generators of random numbers."""
+"""Values that are watched by their contents: arrays, buffers, text in memory, generators of random numbers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class RandomStateContents(tuple[Any, ...]):
 
 
 def is_copied(kind: Any) -> bool:
-    """Whether objects of a class are watched by a copy of what they hold."""
+    """Whether objects of a class are watched by a copy of their contents."""
     if issubclass(kind, (np.ndarray, np.void, *_DRAWING, *COPIED)):
         return True
     return issubclass(kind, _C_TYPES) and _has_no_pointers(kind)
@@ -56,7 +56,7 @@ def copy_of(value: Any) -> Any:
 
 
 def _elements(array: Any) -> Any:
-    """The elements of an array itself, whatever its class makes of that."""
+    """The elements that an array holds, even if its class shows others."""
     return np.ndarray.view(array, np.ndarray)
 
 
@@ -90,7 +90,7 @@ def _state_of(generator: Any) -> RandomStateContents:
 
 
 def words_of(state: Any) -> Any:
-    """A state of numpy's as something hashable: arrays as bytes, since their repr takes a millisecond."""
+    """A state of numpy in a form that can be hashed: arrays as bytes, since their repr takes a millisecond."""
     if isinstance(state, dict):
         return tuple((key, words_of(value)) for key, value in state.items())
     if isinstance(state, (tuple, list)):
@@ -101,7 +101,7 @@ def words_of(state: Any) -> Any:
 
 
 def random_states() -> Any:
-    """The states of the random generators that Python and numpy share among all."""
+    """The states of the global random generators of Python and numpy."""
     return random.getstate(), words_of(np.random.get_state())
 
 

@@ -10,7 +10,7 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
-from .places import Child, DescriptionOf, EntryOf, SubclassesOf
+from .places import Child, DescriptionOf, SubclassesOf, entry_of
 
 _OF_FUNCTIONS = (
     "__defaults__", "__kwdefaults__", "__code__", "__name__", "__qualname__", "__doc__", "__annotations__",
@@ -18,7 +18,7 @@ _OF_FUNCTIONS = (
 )  # fmt: skip
 _OF_CLASSES = ("__name__", "__qualname__", "__bases__", "__mro__")
 DESCRIPTIONS = frozenset({*_OF_FUNCTIONS, *_OF_CLASSES, "__closure__", "__subclasses__"})
-"""Names that stand in code for what is said here, and for nothing else."""
+"""Names by which code asks for these descriptions, and for nothing else."""
 
 
 def said_of_function(prefix: str, function: types.FunctionType) -> Iterator[Child]:
@@ -51,7 +51,7 @@ def said_by_cell(prefix: str, value: types.CellType) -> Iterator[Child]:
 
 
 def said_of_typing(prefix: str, value: Any) -> Iterator[Child]:
-    """The parts of an object of `typing`, and what somebody has attached to it."""
+    """The parts of an object of `typing`, and the attributes that were set on it."""
     for name in ("__origin__", "__args__", "__metadata__"):
         if getattr(value, name, None) is not None:
             yield f"{prefix}{name}", DescriptionOf(value, name), None
@@ -59,7 +59,7 @@ def said_of_typing(prefix: str, value: Any) -> Iterator[Child]:
     if not isinstance(space, dict):
         return
     for name in space:
-        yield f"{prefix}{name}", EntryOf(space.get, name), name
+        yield f"{prefix}{name}", entry_of(space, name), name
 
 
 __all__ = [

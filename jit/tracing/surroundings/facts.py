@@ -21,13 +21,13 @@ from .questions import CheckRow, Question
 
 
 class Fact(Question):
-    """Something to ask again, whose answer is compared by its value."""
+    """A question that is asked again in later calls, whose answer is compared by its value."""
 
     __slots__ = ()
 
 
 class FactOf(Fact):
-    """Something to ask of one object."""
+    """A fact about one object."""
 
     __slots__ = ("value",)
 
@@ -65,6 +65,17 @@ class OrderOf(FactOf):
         return [CheckRow("orders", (container, list(container)))] if is_plain else None
 
 
+class ElementsOf(OrderOf):
+    """The elements of a set in their order, which are kept: others could lie at the addresses of those gone."""
+
+    __slots__ = ("kept",)
+    called = "the elements of a set in their order"
+
+    def __init__(self, value: Any) -> None:
+        super().__init__(value)
+        self.kept = keys_of(value)
+
+
 class LengthOf(FactOf):
     """The length of a container that may have one of its own."""
 
@@ -76,7 +87,7 @@ class LengthOf(FactOf):
 
 
 class NamesOf(FactOf):
-    """The names of what the user has attached to an object."""
+    """The names of the attributes that the user has set on an object."""
 
     __slots__ = ()
     called = "the names of attributes"
@@ -89,7 +100,7 @@ class NamesOf(FactOf):
 
 
 class TypeAt(Fact):
-    """The type of what stands in a place."""
+    """The type of the object in a place."""
 
     __slots__ = ("place",)
     called = "the type of what stands in a place"
@@ -101,11 +112,11 @@ class TypeAt(Fact):
         return type(self.place())
 
 
-# -- states that stand in nobody's attributes --------------------------------------------------------------------
+# -- states that are no object's attributes ----------------------------------------------------------------------
 
 
 class GenerationOf(FactOf):
-    """A number that has changed if the results that an `lru_cache` keeps have, and never comes again."""
+    """A number that grows whenever the results that an `lru_cache` keeps have changed."""
 
     __slots__ = ()
     called = "what a cached function keeps"
@@ -191,7 +202,7 @@ class DecimalContext(Fact):
 
 
 class Setting:
-    """Stands in a view for what is nobody's attribute, and can be asked for."""
+    """A state of the interpreter or of numpy that is no object's attribute; `ask` gives its present value."""
 
     def __init__(self, ask: Callable[[], Any]) -> None:
         self.ask = ask
@@ -230,16 +241,16 @@ def _levels_of_all() -> Any:
 
 
 NUMPY_ERRORS = Setting(_errors_of_numpy)
-"""The treatment of errors in arithmetic by numpy."""
+"""The way in which numpy treats errors in arithmetic."""
 LEVELS = Setting(_levels_of_all)
 """The levels that all loggers let pass."""
 FILTERS = Setting(lambda: tuple(warnings.filters))
-"""The filters that make errors of warnings."""
+"""The filters of warnings, some of which make errors of them."""
 LOCKS = (type(threading.Lock()), type(threading.RLock()))
 
 
 __all__ = [
-    "FILTERS", "LEVELS", "LOCKS", "NUMPY_ERRORS", "AbstractClasses", "DecimalContext", "Environment", "Fact", "FactOf",
-    "GenerationOf", "HeldBy", "IsAlive", "LengthOf", "LevelsOf", "NamesOf", "OrderOf", "Setting", "SettingNow",
-    "TypeAt",
+    "FILTERS", "LEVELS", "LOCKS", "NUMPY_ERRORS", "AbstractClasses", "DecimalContext", "ElementsOf", "Environment",
+    "Fact", "FactOf", "GenerationOf", "HeldBy", "IsAlive", "LengthOf", "LevelsOf", "NamesOf", "OrderOf", "Setting",
+    "SettingNow", "TypeAt",
 ]  # fmt: skip

@@ -4,9 +4,10 @@ Note [Footprints]
     What a deterministic program reads next is decided by what it has read before. So as long as the places that the
     code of a recorded call can read hold what they held, and its guards hold, the same code runs, and reads no other
     place. The code that ran is known: the hook that sees calls (Note [Seeing calls]) sees functions start, too. What it
-    can read are the globals that it names, the closures and defaults of its functions, and attributes of what it gets
-    at by these: of attributes those alone whose names occur in the code, as names or in strings. Where attributes are
-    looked up by names made at run time (`getattr` with a computed name, `vars`, `__dict__`, `copy`), all of them count.
+    can read are the globals that it names, the closures and defaults of its functions, and attributes of the objects
+    that it reaches by these, but only those attributes whose names occur in the code, as names or in strings. Where
+    attributes are looked up by names made at run time (`getattr` with a computed name, `vars`, `__dict__`, `copy`), all
+    of them count.
 
     The footprint of a traced function grows with its recordings, and the keys grow with it
     (jit.tracing.recordings.rekeying).
@@ -36,7 +37,7 @@ _COPIERS = {
     "copy": "", "copyreg": "", "pickle": "", "string": "get_field",
     "dataclasses": "asdict _asdict_inner astuple _astuple_inner replace _replace",
 }  # fmt: skip
-"""Modules of Python's that look at whatever attributes an object has: by some of their functions, or by all."""
+"""Modules of Python that look at whatever attributes an object has -> the functions that do; "" for all of them."""
 _ON_OBJECTS = tuple(f"{PACKAGE}{folder}{os.sep}" for folder in ("nn", "optim"))
 """Code of this package that looks up attributes of the user's objects."""
 _WORD = re.compile(r"[^\W\d]\w*")
@@ -117,7 +118,10 @@ def _getters_are_constant(code: types.CodeType) -> bool:
 
 
 def _takes_constant(instructions: list[dis.Instruction], at: int) -> bool:
-    """Whether the second argument of the call of what instruction `at` loads is a constant, by the stack's depth."""
+    """Whether the function that instruction `at` loads is called with a constant as its second argument.
+
+    The call is found by following the stack's depth.
+    """
     depth = 0
     starts: dict[int, int] = {}
     """The depth of the stack above the function; the instruction at which each argument starts."""
@@ -139,7 +143,7 @@ def _takes_constant(instructions: list[dis.Instruction], at: int) -> bool:
 
 
 def _effect(instruction: dis.Instruction) -> int:
-    """The growth of the stack by an instruction; a call on Python 3.11 is two."""
+    """The growth of the stack by an instruction; on Python 3.11 a call is two instructions."""
     if instruction.opname in ("CALL", "PRECALL"):
         return -1 - (instruction.arg or 0) if instruction.opname == "CALL" else 0
     return dis.stack_effect(instruction.opcode, instruction.arg, jump=False)
@@ -160,8 +164,8 @@ def names_in_code(code: types.CodeType, opcodes: Collection[int]) -> Iterator[st
     """The names that instructions of these kinds name: what `dis.get_instructions` says, many times as fast.
 
     Args:
-        code: Whose instructions; not those of code inside of it.
-        opcodes: Of instructions that load, store or import names.
+        code: The code whose instructions are read, without code inside of it.
+        opcodes: The opcodes of instructions that load, store or import names.
     """
     if not _is_as_expected():
         yield from (i.argval for i in dis.get_instructions(code) if i.opcode in opcodes)
@@ -181,7 +185,7 @@ def _names(code: types.CodeType, opcodes: Collection[int]) -> Iterator[str]:
 
 @functools.cache
 def _is_as_expected() -> bool:
-    """Whether instructions hold names in the way known here; another version of Python may have another one."""
+    """Whether instructions hold names as `_names` expects, which other versions of Python may change."""
     sample = compile(_SAMPLE, "sample", "exec")
     opcodes = _GLOBAL | _IMPORT | {dis.opmap[name] for name in ("STORE_ATTR", "DELETE_ATTR")}
     try:
@@ -201,7 +205,7 @@ def f():
 
 Step = tuple[types.CodeType, dict[str, Any]] | str | frozenset[str] | None
 """Growth of a footprint: code starts to run, with its globals; a module is imported by a name made at run time; names
-are looked up by a getter; or nobody knows what will run."""
+are looked up by a getter; or, None, it is not known what will run."""
 
 
 # -- what ran ----------------------------------------------------------------------------------------------------
@@ -212,9 +216,9 @@ class Footprint:
 
     def __init__(self, everything: bool = False) -> None:
         self.everything = everything
-        """Whether nobody knows: then all code counts that can be reached."""
+        """Whether it is unknown which code has run: then all code that can be reached counts."""
         self.codes: dict[int, tuple[types.CodeType, dict[str, Any]]] = {}
-        """Code whose globals count, and these, by identity."""
+        """The code whose globals count, with these globals, by the code's identity."""
         self.started: dict[int, types.CodeType] = {}
         """All code that has run, and code inside of that, by identity."""
         self._harmless: set[int] = set()
@@ -227,7 +231,7 @@ class Footprint:
         self.dynamic = everything
         self.sees_callers = False
         self.asks_environment = False
-        """Whether code of Python's library looks at `os.environ` on somebody's behalf."""
+        """Whether code of Python's library that has run looks at `os.environ`."""
         self.steps: list[Step] = []
         """The steps by which it has grown."""
 
@@ -243,7 +247,7 @@ class Footprint:
         return made
 
     def take(self, step: Step) -> Set[str] | None:
-        """Grow by a step; the names of attributes that count from now on, or None if it is no news."""
+        """Grow by a step; the names of attributes that count from now on, or None if it was known."""
         if isinstance(step, tuple):
             names = self._add(*step)
         elif isinstance(step, str):
@@ -260,7 +264,7 @@ class Footprint:
         return names
 
     def _add(self, code: types.CodeType, space: dict[str, Any]) -> Set[str] | None:
-        """Code has started to run, with these globals."""
+        """Grow by code that has started to run, with its globals; the new names, or None if it was known."""
         if id(code) in self.started and (id(code) in self.codes or id(code) in self._harmless):
             return None
         new: Set[str] = frozenset()
@@ -291,7 +295,7 @@ class Footprint:
         return name in self.names or (self.dynamic and name not in DESCRIPTIONS)
 
     def size(self) -> Any:
-        """Something that is another one after every growth."""
+        """A value that differs after every growth."""
         flags = self.dynamic, self.everything, self.asks_environment
         return len(self.codes), len(self.layers), len(self.names), len(self.modules), *flags
 
@@ -320,7 +324,7 @@ def codes_in(code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 def holds_nothing(code: types.CodeType) -> bool:
-    """Whether it is all the same if a function of this package with this code has run."""
+    """Whether it makes no difference that a function of this package with this code has run."""
     if code.co_freevars or code.co_filename.startswith(_ON_OBJECTS):
         return False
     return all(holds_nothing(inner) for inner in code.co_consts if isinstance(inner, types.CodeType))
@@ -335,13 +339,13 @@ def _path_of(code: types.CodeType, space: dict[str, Any]) -> str:
 
 @functools.cache
 def _asks_for_others(path: str) -> bool:
-    """Whether descriptions for which code in a file asks are the user's business."""
+    """Whether code in a file asks for descriptions of the user's functions and classes."""
     return not is_harmless(path) or path.endswith(("inspect.py", "typing.py", "annotationlib.py"))
 
 
 @functools.cache
 def _is_curious(path: str, function: str) -> bool:
-    """Whether attributes that a function in a file looks up by names made at run time are the user's."""
+    """Whether a function in a file looks up attributes of the user's objects by names made at run time."""
     if not is_harmless(path):
         return True
     functions = _COPIERS.get(path.replace("\\", "/").rpartition("/")[2].removesuffix(".py"))

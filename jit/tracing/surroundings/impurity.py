@@ -10,10 +10,10 @@ Note [Seeing calls]
 
     The same hook sees functions of Python start: what these can read is watched (Note [Footprints]).
 
-    Of functions in C some are known to be what no recording can repeat, wherever they are called. Others are known to
-    read nothing but their arguments (jit.tracing.surroundings.purity). The rest counts as the former, unless it is a
-    module of Python's own that calls it, one whose state says nothing about results; so do clocks: that logging stamps
-    its lines is nobody's business.
+    Some functions in C are known to do what no recording can repeat, wherever they are called. Others are known to
+    read nothing but their arguments (jit.tracing.surroundings.purity). All the rest counts as the former, unless it is
+    called by a module of Python's library whose state says nothing about results. Clocks do not count either if such a
+    module reads them: logging stamps its lines.
 """
 
 from __future__ import annotations
@@ -52,22 +52,22 @@ Note = Callable[[str], None]
 
 
 Ran = Callable[[types.CodeType, dict[str, Any]], None]
-"""Is told of code that starts to run, and of its globals."""
+"""A function that is told of code that starts to run, and of its globals."""
 
 
 class Listener(Protocol):
-    """The one who wants to know: a Trace."""
+    """The parts of a Trace that are told of what calls do."""
 
     printing: int
     """The number of calls of `print` under way; what they are given becomes text for people alone."""
     deeds: list[str]
-    """The deeds that it has been told."""
+    """The deeds that it has been told of, in words."""
 
     def note_failure(self, code: types.CodeType, instruction: int) -> None:
-        """A function in C that is called there has raised something."""
+        """Take note that a function in C, called by this instruction, has raised an error."""
 
     def note_impure(self, what: str) -> None:
-        """The function does `what`, in words that fit behind "the call"."""
+        """Take note of what the function does, in words that fit behind "the call"."""
 
 
 _CLOCKS = {
@@ -83,7 +83,7 @@ _ZONED = {(datetime.date, "fromtimestamp"), (datetime.datetime, "timestamp"), (d
 _ANYWHERE = {
     io.open: "opens a file", os.open: "opens a file", os.urandom: "draws random bytes",
     os.listdir: "looks at a folder", os.scandir: "looks at a folder", os.getcwd: "looks at a folder",
-    builtins.input: "reads what somebody types", _thread.start_new_thread: "starts a thread",
+    builtins.input: "reads what is typed", _thread.start_new_thread: "starts a thread",
     getattr(_thread, "start_joinable_thread", None): "starts a thread",
 }  # fmt: skip
 _OF_OBJECTS: dict[type, tuple[frozenset[str], str]] = {
@@ -101,10 +101,10 @@ _PLAIN_OWNERS = frozenset({list, dict, tuple, set, frozenset, int, float, bool, 
 _cleared: set[Any] = {
     sys.getprofile, sys.setprofile, isinstance, issubclass, len, any, all, sum, min, max, getattr, hasattr, callable,
 }  # fmt: skip
-"""Functions of modules that are none of the above."""
+"""Functions of modules that are known to be harmless; those that are found to be pure are added."""
 _NO_READERS = ("<frozen importlib", "linecache.py", "tokenize.py", "traceback.py", "warnings.py", "inspect.py",
                f"logging{os.sep}__init__.py", f"logging{os.sep}handlers.py")  # fmt: skip
-"""Files whose code opens files for reasons of its own."""
+"""Files whose code opens files for its own purposes, such as tracebacks and imports."""
 _WAITING = (threading.Barrier.wait, threading.Condition.wait, threading.Condition.wait_for, threading.Event.wait)
 _ASKING = {
     id(function.__code__): (function, what)
@@ -118,7 +118,7 @@ _ASKING = {
         *((ask, "asks how numpy treats errors") for ask in (np.geterr, np.geterrcall, np.getbufsize)),
     )
 }
-"""Functions of Python's library that read what stands nowhere, by the identity of their code."""
+"""Functions of Python's library that read a state which no watched place holds, by the identity of their code."""
 _RAISING = frozenset(
     {"next", "send", "throw", "getattr", "delattr", "__getattribute__", "__getattr__", "pop", "popitem", "popleft",
      "iter", "index", "remove", "__import__", "get", "fileno", "__next__", "__exit__"}
@@ -132,12 +132,12 @@ _WRITERS = (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom, io.FileIO)
 
 @contextlib.contextmanager
 def watching(listener: Listener, is_foreign: Callable[[str], bool], ran: Ran | None = None) -> Iterator[bool]:
-    """Tell `listener` within this block what calls no recording can repeat.
+    """Tell `listener` of all calls within this block that no recording can repeat.
 
     Args:
-        listener: Is told in words.
-        is_foreign: Says of a file name whether the code in it is not the user's.
-        ran: Is told of all code that starts to run.
+        listener: The trace that is told, in words.
+        is_foreign: Whether the code in a file of this name is not the user's.
+        ran: A function that is told of all code that starts to run.
 
     Yields:
         Whether there is a hook: if a profiler has it, nothing is seen.
@@ -149,12 +149,12 @@ def watching(listener: Listener, is_foreign: Callable[[str], bool], ran: Ran | N
             yield start(eye)
         finally:
             stop(eye)
-    finally:  # once more: an interrupt may have come in the place of the first time
+    finally:  # once more: an interrupt may have cut the first time short
         stop(eye)
 
 
 class _ImpurityEye:
-    """Judges calls."""
+    """The judge of calls: says which of them no recording can repeat."""
 
     def __init__(self, listener: Listener, is_foreign: Callable[[str], bool], ran: Ran | None) -> None:
         self.listener = listener
@@ -163,10 +163,10 @@ class _ImpurityEye:
         self.known: dict[int, types.CodeType] = {}
         """Code that has run, by its identity."""
         self.unknown: Any = None
-        """The function that was called last of those that nobody knows."""
+        """The last function called of which nothing is known."""
 
     def judge(self, file: str, function: Any, owner: Any) -> None:
-        """A call of `function`, bound to `owner`, from code in `file`."""
+        """Judge a call of `function`, bound to `owner`, from code in `file`."""
         kind = type(owner)
         if kind in _PLAIN_OWNERS or function in _cleared:  # as are most, and there are thousands
             return
@@ -189,7 +189,7 @@ class _ImpurityEye:
         return _unknown(file, function, owner) if what is None else what
 
     def note_failure(self, code: types.CodeType, instruction: int, function: Any) -> None:
-        """A call of `function` has raised something; if nobody knows what it does, it has done nothing."""
+        """Take note that a call of `function` has raised; if nothing is known of that, the call has done nothing."""
         if function is self.unknown and self.listener.deeds:
             self.unknown = None
             self.listener.deeds.pop()
@@ -197,16 +197,16 @@ class _ImpurityEye:
             self.listener.note_failure(code, instruction)
 
     def prints(self, step: int) -> None:
-        """A call of `print` begins (1) or ends (-1)."""
+        """Count a call of `print` that begins (1) or ends (-1)."""
         self.listener.printing += step
 
     def sees(self, code: types.CodeType, frame: Any) -> None:
-        """Code starts or goes on, in `frame`."""
+        """Look at code that starts or goes on in `frame`, unless it is known."""
         if id(code) not in self.known or id(code) in _AGAIN:
             self.begin(code, frame)
 
     def begin(self, code: types.CodeType, frame: Any) -> None:
-        """Code starts to run, in `frame`."""
+        """Judge code that starts to run in `frame`, and tell `ran` of it."""
         if id(code) in _ASKING and not is_harmless(frame.f_back.f_code.co_filename):
             self.listener.note_impure(_ASKING[id(code)][1])
         if code is _SHOWING and not self.listener.printing and not _is_shown_by_log(frame):
@@ -222,37 +222,37 @@ class _ImpurityEye:
             self.listener.note_impure(f"reads what cannot be looked at ({type(error).__name__})")
 
     def _import(self, frame: Any) -> None:
-        """A module is imported by a name made at run time: it is among what the code reads."""
+        """Tell of a module that is imported by a name made at run time: the code reads it."""
         name, package = frame.f_locals.get("name"), frame.f_locals.get("package")
         if isinstance(name, str):
             full = importlib.util.resolve_name(name, package) if name.startswith(".") and package else name
             self._tell("note_module", full)
 
     def _tell(self, method: str, text: str) -> None:
-        """Tell whoever is told of code that runs of a text that names what it reads."""
+        """Hand a text that names what code reads to the object whose method `ran` is, if that wants it."""
         note = getattr(getattr(self.ran, "__self__", None), method, None)
         if note is not None:
             note(text)
 
 
 _LOOKS = ("opens a file", "asks the operating system", "looks at a folder")
-"""Functions that Python calls for tracebacks and imports, too."""
+"""Deeds that Python itself does for tracebacks and imports, too."""
 
 
 _SHOWING = getattr(getattr(sys.modules["numpy"], "_core", None), "arrayprint", None)
 _SHOWING = getattr(getattr(_SHOWING, "_array2string", None), "__code__", None)
-"""Functions that make text of arrays."""
+"""The code of numpy's function that makes text of an array."""
 
 
 def _is_shown_by_log(frame: Any) -> bool:
-    """Whether text is made of an array for a log."""
+    """Whether the text of an array is made for a log."""
     while frame is not None and f"{os.sep}numpy{os.sep}" in frame.f_code.co_filename:
         frame = frame.f_back
     return frame is not None and is_harmless(frame.f_code.co_filename)
 
 
 _AGAIN = frozenset({*_ASKING, id(_IMPORT_MODULE), id(_SHOWING)})
-"""Code that counts each time when it starts, by identity."""
+"""Code that is looked at each time that it starts, by identity."""
 
 
 def _of_object(owner: Any, name: str) -> str | None:

@@ -1,4 +1,4 @@
-"""Known types: whose objects never change, have nothing to look at, or are nobody's business."""
+"""Known types: those whose objects never change, hold nothing to look at, or have no say in a function's results."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from jit.ir.devices import device
 from jit.ir.dtypes import DType
 
 from .origins import DULL, is_known_module
-from .peeking import space_of
+from .peeking import is_a, space_of
 
 PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
@@ -52,17 +52,17 @@ SETTLED: set[type] = {
     type(sys.flags), type(sys.version_info), _FIELD_OF_TUPLES, _FIELD_OF_C,
     type(datetime.datetime_CAPI),
 }  # fmt: skip
-"""Types whose objects stay what they are, or have nothing to them that a function can read."""
+"""Types whose objects never change, or hold nothing that a function can read."""
 if hasattr(functools, "Placeholder"):  # from Python 3.14 on
     SETTLED.add(type(functools.Placeholder))
 FAMILIES = (BaseException, io.IOBase, datetime.date, datetime.tzinfo, np.generic, np.dtype)
-"""Classes whose subclasses in C are no riddle either; files that give something are iterators."""
+"""Classes whose subclasses in C are not opaque either; files that can be read from count as iterators."""
 _SETTLED_MODULES = ("pathlib", "typing", "fractions", "ml_dtypes")
 
 
 @functools.lru_cache(4096)
 def is_dull(kind: Any) -> bool:
-    """Whether objects of a class are not worth looking at: they are ours, or have a state that is nobody's business."""
+    """Whether objects of a class need no look: they are this package's, or their state decides on no result."""
     module = kind.__module__ if isinstance(kind.__module__, str) else ""
     if module.startswith("jit."):
         return not module.startswith(("jit.nn.", "jit.optim."))
@@ -75,17 +75,18 @@ def _is_librarys(kind: type) -> bool:
     return module is not None and is_known_module(module)
 
 
+_STATELESS = (type, types.FunctionType, types.ModuleType, functools.partial, Watched, DType)
+
+
 def has_state(value: Any) -> bool:
-    """Whether an object's attributes are worth looking at."""
-    if isinstance(value, (type, types.FunctionType, types.ModuleType, functools.partial, Watched, DType)):
-        return False
+    """Whether an object's attributes have to be looked at."""
     kind: Any = type(value)
-    return not is_dull(kind)
+    return not issubclass(kind, _STATELESS) and not is_dull(kind)
 
 
 def is_bare(value: Any) -> bool:
     """Whether a value is a number or a string, and nothing but that: no attributes come with it."""
-    return isinstance(value, PLAIN) and (type(value) in PLAIN or space_of(value) is None)
+    return is_a(value, PLAIN) and (type(value) in PLAIN or space_of(value) is None)
 
 
 __all__ = ["FAMILIES", "PLAIN", "SETTLED", "Watched", "has_state", "is_bare", "is_dull"]

@@ -1,14 +1,14 @@
 """The hook that sees calls on Python 3.12 and later: `sys.monitoring`.
 
 Note [One hook for all threads]
-    Events are switched on for the whole process, and each callback asks who looks on in its thread. So the number that
-    Python gives to a tool is taken while anybody looks, and given back: a debugger, a profiler or a coverage tool may
-    come in between, and keeps its own. If all numbers are taken, nothing is seen.
+    Events are switched on for the whole process, and each callback looks up the eyes of its thread. A tool number is
+    taken while there is any eye, and given back afterwards; a debugger, a profiler or a coverage tool keeps its own
+    number. If all numbers are taken, nothing is seen.
 
-    Callbacks cost what the code between two operators costs, so places that say nothing whoever looks are switched
-    off: code of this package that starts and holds nothing of anybody's, and its calls of what it names itself, unless
-    that is a name to which a file, a queue or a generator of random numbers may answer. All else is seen each time,
-    since nobody knows what the same place calls next.
+    A callback costs as much as the code between two operators, so places in this package from which no eye learns
+    anything are switched off: the start of code that holds nothing of the user's, and calls of functions by their
+    names, unless a file, a queue or a random generator has a method of that name. All else is seen each time, since
+    the same place may call another function next.
 """
 
 from __future__ import annotations
@@ -32,34 +32,34 @@ from .purity import is_pure
 
 _monitoring: Any = getattr(sys, "monitoring", None)
 _NUMBERS = (5, 4, 3, 2, 1, 0)
-"""The tool numbers that Python means for optimizers, for anybody, for profilers, coverage and debuggers."""
+"""The tool numbers, in the order in which they are tried; Python means 5 for optimizers, and 0 to 2 for tools."""
 _NAME = "jit"
 
 
 class Eye(Protocol):
-    """Judges calls; see jit.tracing.surroundings.impurity."""
+    """The judge of calls, as the hook tells it of them; see jit.tracing.surroundings.impurity."""
 
     def sees(self, code: types.CodeType, frame: Any) -> None:
-        """Code starts or goes on, in `frame`."""
+        """Be told that code starts or goes on in `frame`."""
 
     def judge(self, file: str, function: Any, owner: Any) -> None:
-        """A call of a function in C."""
+        """Be told of a call of a function in C."""
 
     def prints(self, step: int) -> None:
-        """A call of `print` begins or ends."""
+        """Be told that a call of `print` begins or ends."""
 
     def note_failure(self, code: types.CodeType, instruction: int, function: Any) -> None:
-        """A call of a function in C has raised something."""
+        """Be told that a call of a function in C has raised an error."""
 
 
 _open: list[Any] = []
-"""All that have not stopped, those that look away included."""
+"""All eyes that have not stopped, those included that are paused."""
 _lock = threading.RLock()
-"""A signal may begin a recording while another one begins."""
+"""Held while eyes come and go; a thread may take it twice, since a signal may begin a recording within another."""
 
 
 def start(eye: Eye) -> bool:
-    """Look on in this thread from now on; whether that is possible."""
+    """Let an eye see the calls of this thread from now on; False if no tool number is free."""
     with _lock:
         number = _number()
         if number is None and (number := _taken()) is None:
@@ -72,7 +72,7 @@ def start(eye: Eye) -> bool:
 
 
 def stop(eye: Eye) -> None:
-    """Look no more; once more does no harm."""
+    """Let an eye see no more; more than once does no harm."""
     with _lock:
         here = EYES.get(_thread.get_ident(), [])
         if eye in here:
@@ -87,12 +87,12 @@ def stop(eye: Eye) -> None:
 
 
 def _number() -> int | None:
-    """The number that we have."""
+    """The tool number that is taken for this package; None if there is none."""
     return next((n for n in _NUMBERS if _monitoring.get_tool(n) == _NAME), None)
 
 
 def _taken() -> int | None:
-    """A number that was free; what its former owner had switched off is on again."""
+    """A free tool number, now taken, with all events on that its last owner had switched off; None if none is free."""
     number = next((n for n in _NUMBERS if _monitoring.get_tool(n) is None), None)
     if number is not None:
         _monitoring.use_tool_id(number, _NAME)
@@ -137,12 +137,12 @@ def _called(code: types.CodeType, offset: int, function: Any, first: Any) -> Any
 
 
 def _tell(eyes: list[Any], code: types.CodeType, function: Any, owner: Any) -> None:
-    """Code calls a function in C."""
+    """Tell the eyes of a thread that code calls a function in C."""
     if function is not print:
         for eye in eyes:
             eye.judge(code.co_filename, function, owner)
         return
-    _monitoring.register_callback(_number(), _monitoring.events.C_RETURN, _returned)  # that nobody wants before
+    _monitoring.register_callback(_number(), _monitoring.events.C_RETURN, _returned)  # not needed before
     for eye in eyes:
         eye.prints(1)
 
@@ -182,11 +182,11 @@ _TELLING = frozenset(
      "put", "put_nowait", "recv", "recv_into", "recvfrom", "send", "sendall", "write", "writelines",
      *(name for kind in (random.Random, np.random.RandomState, np.random.Generator) for name in vars(kind))}
 )  # fmt: skip
-"""Names to which objects answer that say something, whatever else answers to them."""
+"""Names of methods of files, queues and random generators, calls of which have to be judged."""
 
 
 def _says_nothing(code: types.CodeType, function: Any, first: Any) -> bool:
-    """Whether code of this package calls a function by its name, and that name says nothing."""
+    """Whether a call by code of this package need not be judged again: it names its function, outside of `_TELLING`."""
     kind = type(function)
     if kind is types.FunctionType or kind is type:
         return function.__name__ in code.co_names
@@ -202,7 +202,7 @@ def _says_nothing(code: types.CodeType, function: Any, first: Any) -> bool:
 
 
 _TABLES = (dict, contextvars.ContextVar)
-"""Whoever asks these for something does not ask queues for it in the same place."""
+"""Types whose methods called `get` are harmless: a place that asks these does not ask queues."""
 
 
 __all__ = ["Eye", "start", "stop"]

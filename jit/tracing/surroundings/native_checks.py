@@ -1,4 +1,4 @@
-"""Checks of what a walk has seen: rows of the tables that a native call compares, and one question for Python."""
+"""Checks of a walk's observations: rows of the tables that a native call compares, and one question for Python."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ Asked = tuple[Question, Any]
 
 
 class NativeChecks:
-    """Rows by the names of their tables, each once, and what takes Python to tell."""
+    """Rows by the names of their tables, each once, and the question that only Python can answer."""
 
     def __init__(self) -> None:
         self._tables: dict[str, dict[tuple[int, ...], tuple[Any, ...]]] = {}
         self.residue: Callable[[], bool] | None = None
-        """Whether all is as it was that no row tells; None if there is nothing."""
+        """Tells whether everything is as it was that no row compares; None if rows compare all."""
 
     def add(self, rows: Iterable[CheckRow]) -> None:
-        """Rows are to be compared."""
+        """Add rows to be compared."""
         for table, cells in rows:
             self._tables.setdefault(table, {}).setdefault(tuple(map(id, cells)), cells)
 
@@ -35,10 +35,10 @@ class NativeChecks:
 
 
 def native_checks(seen: Observations, captured: Set[int]) -> NativeChecks:
-    """All that has been seen.
+    """The checks of all that a walk has seen.
 
     Args:
-        seen: What has.
+        seen: The observations of the walk.
         captured: The identities of tensors that the native call compares anyway.
     """
     checks = NativeChecks()
@@ -58,7 +58,7 @@ def native_checks(seen: Observations, captured: Set[int]) -> NativeChecks:
 
 
 def _add(checks: NativeChecks, asked: Iterable[Asked], known: Set[int]) -> list[Asked]:
-    """Add what rows say; returns what they do not."""
+    """Add the rows of questions that have some; returns the questions that have none, with their answers."""
     rest = []
     for question, answer in asked:
         rows = question.rows(answer, known)
@@ -98,7 +98,7 @@ def _distinct(asked: Iterable[Asked]) -> list[Asked]:
 
 
 def _unchanged(places: Sequence[Asked], types: Sequence[Any], contents: Sequence[Any], facts: Sequence[Asked]) -> bool:
-    """The questions of `Observations.has_changed` that native code cannot ask."""
+    """Whether the answers are the same to those questions of `Observations.has_changed` that native code cannot ask."""
     for place, value in places:
         if place() is not value:
             return False

@@ -15,9 +15,11 @@ from jit.eager.tensors import Tensor
 from .contents import COPIED, same_contents
 from .facts import Fact, OrderOf
 from .known_types import PLAIN
-from .peeking import space_of
+from .peeking import is_a, space_of
 from .places import Place, reference_to
 from .properties import look_of
+
+_SHOWN = (*PLAIN, np.ndarray, np.generic)
 
 
 class Observations:
@@ -35,54 +37,60 @@ class Observations:
         self.sizes: list[tuple[str, Any, int]] = []
         """Containers, and their lengths."""
         self.contents: list[tuple[str, Any, Any]] = []
-        """Objects, and copies of what they held."""
+        """Objects, and copies of their contents."""
         self.facts: list[tuple[str, Fact, Any]] = []
-        """Things to ask again, and what was answered."""
+        """Facts to ask for again, and their answers."""
         self.types: list[tuple[Any, Any]] = []
-        """Tensors, and what Python could ask of them."""
+        """Tensors, and the properties that Python could ask of them."""
         self.functions: list[tuple[str, types.FunctionType, Any]] = []
-        """Functions that ran, and what can be set anew of them."""
+        """Functions that ran, and the parts of them that can be set anew."""
         self.spaces: list[tuple[str, Any, Any]] = []
-        """Ways to objects, and the dicts of their attributes, of which others may take the place."""
+        """References to objects, and the dicts of their attributes, which other dicts may replace."""
         self.lineages: list[tuple[str, type, Any, str]] = []
-        """Classes of the user's, what they inherit from, and what they are called in texts."""
+        """Classes of the user's, with their `__mro__` and `__qualname__`."""
+        self.objects_met: dict[int, int] = {}
+        """The number of each object that is told by its class and attributes, by identity."""
         self._index: dict[int, int] = {}
         self._names: list[str] = []
 
     # -- taking notes --------------------------------------------------------------------------------------------
 
     def note_fact(self, name: str, fact: Fact) -> Any:
-        """Something can be asked again; returns the answer."""
+        """Note a fact and its answer, which is returned."""
         answer = fact()
         self.facts.append((name, fact, answer))
         return answer
 
     def note_order(self, name: str, container: Any) -> None:
-        """A container has certain keys or elements, in this order."""
+        """Note the keys or elements of a container, in their order."""
         self.note_fact(name, OrderOf(container))
 
     def note_size(self, name: str, container: Any) -> None:
-        """A container has a length."""
+        """Note the length of a container."""
         self.sizes.append((name, container, len(container)))
 
     def note_contents(self, name: str, value: Any, copy: Any) -> None:
-        """An object holds what `copy` does."""
+        """Note that an object holds what `copy` holds."""
         self.contents.append((name, value, copy))
 
     def note_space(self, name: str, value: Any, space: dict[str, Any]) -> None:
-        """An object has its attributes in this dict."""
+        """Note the dict in which an object has its attributes."""
         self.spaces.append((name, reference_to(value), space))
 
+    def note_object(self, value: Any) -> int:
+        """An object stands somewhere that is told by its class and attributes; returns its number among those."""
+        return self.objects_met.setdefault(id(value), len(self.objects_met))
+
     def note_lineage(self, name: str, kind: type) -> None:
-        """A class inherits from others."""
+        """Note which classes a class inherits from, and its name."""
         self.lineages.append((name, kind, kind.__mro__, kind.__qualname__))
 
     def note_function(self, name: str, function: types.FunctionType) -> None:
-        """A function has run."""
+        """Note a function that has run."""
         self.functions.append((name, function, _state_of(function)))
 
     def note_owner(self, name: str, owner: Any) -> int:
-        """A tensor or a generator stands somewhere; returns its number: the first place counts, others refer to it."""
+        """Note a tensor or a generator in a place; returns its number in `tensors`, the same for all of its places."""
         index = self._index.setdefault(id(owner), len(self.tensors))
         if index == len(self.tensors):
             self.tensors.append(owner)
@@ -100,7 +108,7 @@ class Observations:
     # -- comparing -----------------------------------------------------------------------------------------------
 
     def effect(self) -> str | None:
-        """The name of a place where Python has changed something since; None if there is none."""
+        """The name of a place that has changed since it was noted, tensors' types apart; None if there is none."""
         for name, place, value in self.slots:
             if place() is not value:
                 return name
@@ -130,7 +138,7 @@ class Observations:
         return self.effect() is not None or self.has_other_types()
 
     def iterator(self) -> str | None:
-        """The name of an iterator in reach, from which the function may take in a way that nobody can see."""
+        """The name of an iterator in reach, from which the function may take items unseen; None if there is none."""
         return next((name for name, _, value in self.slots if _gives_unseen(value)), None)
 
     # -- looking things up ---------------------------------------------------------------------------------------
@@ -146,7 +154,7 @@ class Observations:
 
     def plain(self) -> Iterator[tuple[str, Any]]:
         """The numbers, strings and arrays that were met, by name."""
-        return ((name, value) for name, _, value in self.slots if isinstance(value, (*PLAIN, np.ndarray, np.generic)))
+        return ((name, value) for name, _, value in self.slots if is_a(value, _SHOWN))
 
     def places(self) -> Iterator[tuple[str, Place]]:
         """Every place that was looked at, promoted numbers included."""
@@ -168,8 +176,8 @@ def _state_of(function: types.FunctionType) -> tuple[Any, Any, Any]:
 
 
 def _gives_unseen(value: Any) -> bool:
-    """Whether something can be taken from an object in a way that leaves no trace in what is watched."""
-    kind = type(value)  # objects may say of themselves what they like, and fail at that
+    """Whether items can be taken from an object without a change of anything that is watched."""
+    kind = type(value)  # `__class__` of an object may lie, or raise
     if not issubclass(kind, Iterator) or issubclass(kind, COPIED) or kind in weakref.ProxyTypes:
         return False
     if isinstance(getattr(kind, "__next__", None), types.FunctionType) and not issubclass(kind, io.IOBase):

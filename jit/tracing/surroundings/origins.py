@@ -1,4 +1,4 @@
-"""Origins of code: this package, Python's library, or anybody else, who is watched.
+"""Origins of code: this package, Python's library, or any other, which is watched.
 
 Note [Harmless modules]
     Code of Python's library is watched as the user's is, unless its module is one of `HARMLESS`: what such a module
@@ -41,7 +41,7 @@ _PACKAGES = ("site-packages", "dist-packages")
 
 @functools.cache
 def is_foreign(path: str) -> bool:
-    """Whether a file belongs to Python or to this package, and not to the user or to a library of somebody else's."""
+    """Whether a file belongs to Python or to this package, not to the user or to another library."""
     if path.startswith(("<frozen", PACKAGE, "<jit")):
         return True
     found = os.path.realpath(path)
@@ -78,7 +78,7 @@ def _is_numpy(path: str) -> bool:
 
 
 _MAKERS = ("types", "abc", "typing", "functools", "contextlib")
-"""Modules of Python's whose functions make classes for others, which are said to be theirs."""
+"""Modules of Python whose functions make classes for others; these classes bear the module's name."""
 
 
 def file_of(module: Any) -> str | None:
@@ -88,7 +88,7 @@ def file_of(module: Any) -> str | None:
 
 
 def is_known_module(module: Any) -> bool:
-    """Whether a module is of Python, of numpy or of this package: its own entries stay the same by and large."""
+    """Whether a module is of Python, of numpy or of this package, so that its entries hardly ever change."""
     path = file_of(module)
     root = str(getattr(module, "__name__", "")).partition(".")[0]
     if path is None:
@@ -100,7 +100,9 @@ def is_foreign_class(kind: type) -> bool:
     """Whether a class is built in, or of Python's library or numpy."""
     name = kind.__module__
     module = sys.modules.get(name) if isinstance(name, str) else None
-    if module is None or name == "builtins":  # one that nobody has registered; and a class statement may run anywhere
+    if (
+        module is None or name == "builtins"
+    ):  # a module that is not registered, or a class that a statement made elsewhere
         root = name.partition(".")[0] if isinstance(name, str) else ""
         return _is_fixed(kind) or (root != "builtins" and root in sys.stdlib_module_names)
     if name in _MAKERS and kind.__qualname__.partition(".")[0] not in vars(module):

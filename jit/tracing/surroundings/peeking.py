@@ -17,7 +17,7 @@ SEQUENCES: Any = (list, tuple, collections.deque)
 EXACT: Any = frozenset(
     {list, tuple, dict, set, frozenset, collections.deque, collections.OrderedDict, collections.defaultdict, HookTable}
 )
-"""Containers that have no code of anybody else's."""
+"""Classes of containers that run no code of the user's."""
 
 
 def asked(value: Any, name: str, default: Any = None) -> Any:
@@ -26,6 +26,11 @@ def asked(value: Any, name: str, default: Any = None) -> Any:
         return getattr(value, name, default)
     except Exception:
         return default
+
+
+def is_a(value: Any, kinds: Any) -> bool:
+    """`isinstance` that does not ask the object for its `__class__`, which may run code of the user's, fail or lie."""
+    return issubclass(type(value), kinds)
 
 
 def space_of(value: Any) -> dict[str, Any] | None:
@@ -43,7 +48,7 @@ def attributes_of(tensor: Any) -> dict[str, Any]:
 
 
 def names_in(value: Any) -> tuple[str, ...]:
-    """The names of the attributes that an object has here and now; hooks on gradients are none."""
+    """The names of the attributes that an object has now, without hooks on gradients."""
     names = vars(value)
     return tuple(name for name in names if name not in OURS) if names else ()
 
@@ -55,12 +60,12 @@ def length_of(items: Any) -> int:
     """The length of a container."""
     if type(items) in EXACT:
         return len(items)
-    return next(k.__len__(items) for k in (*SEQUENCES, dict, set, frozenset) if isinstance(items, k))
+    return next(k.__len__(items) for k in (*SEQUENCES, dict, set, frozenset) if is_a(items, k))
 
 
 def sequence_of(items: Any) -> Any:
-    """The built-in class of which an object is a list, whatever it makes of that."""
-    return type(items) if type(items) in SEQUENCES else next(kind for kind in SEQUENCES if isinstance(items, kind))
+    """The built-in class of sequences that an object is of, or derived from."""
+    return type(items) if type(items) in SEQUENCES else next(kind for kind in SEQUENCES if is_a(items, kind))
 
 
 def keys_of(container: Any) -> list[Any]:
@@ -71,7 +76,7 @@ def keys_of(container: Any) -> list[Any]:
 
 @functools.lru_cache(4096)
 def _iterating(kind: Any) -> Callable[[Any], Any]:
-    """The functions that give the keys of such containers."""
+    """The function that iterates over the keys of containers of a class, without code of the user's if possible."""
     kinds = (collections.OrderedDict, dict, set, frozenset)
     return next((base.__iter__ for base in kinds if issubclass(kind, base)), iter)
 
@@ -92,6 +97,6 @@ def _slot_names(kind: type) -> Sequence[str]:
 
 
 __all__ = [
-    "EXACT", "OURS", "SEQUENCES", "asked", "attributes_of", "keys_of", "length_of", "names_in", "sequence_of",
+    "EXACT", "OURS", "SEQUENCES", "asked", "attributes_of", "is_a", "keys_of", "length_of", "names_in", "sequence_of",
     "slots_of", "space_of",
 ]  # fmt: skip

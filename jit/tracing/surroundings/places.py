@@ -4,15 +4,15 @@ Note [Places]
     A place is a question (jit.tracing.surroundings.questions): it is called to ask what stands there now. Besides, it
     says of itself
 
-        is_weak     whether nobody here may keep alive what stands there
-        writer      what sets it, where Python can: traced numbers stand there while a function is recorded
+        is_weak     whether the object that stands there must not be kept alive by the place
+        writer      the function that sets it, if there is one: traced numbers stand there while a function is recorded
 
-    What is behind the object that stands there, and what a fingerprint says of it, is a matter of the object, whatever
-    the place: see jit.tracing.surroundings.kinds. What is asked of objects and compared by its value, such as the order
-    of a dict's keys, is a Fact (jit.tracing.surroundings.facts).
+    The places behind the object that stands there, and its line in a fingerprint, depend on the object, not on the
+    place: see jit.tracing.surroundings.kinds. A state of an object that is compared by value, such as the order of a
+    dict's keys, is a Fact (jit.tracing.surroundings.facts).
 
-    A hit on the long way asks some hundred places, so each costs no more than its look-up: no attributes but slots, no
-    layer in between; and entries of dicts, most of all places, are read without a line of Python.
+    A hit on the long way asks some hundred places, so each costs no more than its look-up: it has slots only and calls
+    nothing in between; and entries of dicts, which most places are, are read without a line of Python.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ from typing import Any, ClassVar
 from jit.eager.networks import CALLS
 from jit.runtime.plans.entry import MISSING
 
-from .peeking import asked, sequence_of, space_of
+from .peeking import asked, is_a, sequence_of, space_of
 from .questions import CheckRow, Question
 
 Write = Callable[[Any], None]
+_get = dict.get
 
 
 class Place(Question):
@@ -39,7 +40,7 @@ class Place(Question):
 
     __slots__ = ()
     is_weak: ClassVar[bool] = False
-    """Whether nobody here may keep alive what stands there."""
+    """Whether the object that stands there must not be kept alive by the place."""
 
     def writer(self) -> Write | None:
         """A function that sets the place; None where Python cannot."""
@@ -74,7 +75,12 @@ class EntryOf(functools.partial[Any], Place):
         return _rows_of([(self.space, self.key, answer)])
 
     def writer(self) -> Write | None:
-        return functools.partial(self.space.__setitem__, self.key)
+        return functools.partial(dict.__setitem__, self.space, self.key)
+
+
+def entry_of(space: dict[Any, Any], key: Any) -> EntryOf:
+    """The place of an entry in a dict that may have attributes or a class of its own, with another `get` there."""
+    return EntryOf(space.get if type(space) is dict else dict.get.__get__(space), key)
 
 
 class HiddenEntryOf(Place):
@@ -100,11 +106,11 @@ class TableEntryOf(Place):
         self.space, self.table, self.key = space, table, key
 
     def __call__(self) -> Any:
-        found = self.space.get(self.table)
-        return found.get(self.key) if isinstance(found, dict) else None
+        found: Any = _get(self.space, self.table)
+        return _get(found, self.key) if issubclass(type(found), dict) else None
 
     def rows(self, answer: Any, known: Set[int]) -> Sequence[CheckRow] | None:
-        table: Any = self.space.get(self.table)
+        table: Any = dict.get(self.space, self.table)
         return _rows_of([(self.space, self.table, table), (table, self.key, answer)])
 
 
@@ -118,7 +124,7 @@ class WrappedBy(Place):
         self.value = value
 
     def __call__(self) -> Any:
-        return (space_of(self.value) or {}).get("__wrapped__")
+        return dict.get(space_of(self.value) or {}, "__wrapped__")
 
     def rows(self, answer: Any, known: Set[int]) -> Sequence[CheckRow] | None:
         is_function = type(self.value) is types.FunctionType
@@ -200,11 +206,11 @@ class ItemOf(Place):
         return [] if type(self.items) is tuple else None
 
     def writer(self) -> Write | None:
-        return functools.partial(self.items.__setitem__, self.index) if isinstance(self.items, list) else None
+        return functools.partial(list.__setitem__, self.items, self.index) if is_a(self.items, list) else None
 
 
 class ElementOf(Place):
-    """An object in an array of numpy's."""
+    """An object in an array of numpy."""
 
     __slots__ = ("array", "index")
     called = "an element of an array"
@@ -234,6 +240,7 @@ class TargetOf(Place):
 
     __slots__ = ("proxy",)
     called = "the target of a proxy"
+    is_weak = True
 
     def __init__(self, proxy: Any) -> None:
         self.proxy = proxy
@@ -249,7 +256,7 @@ class TargetOf(Place):
 
 
 class AttributeOf(Place):
-    """An attribute that takes Python to look up."""
+    """An attribute that has to be looked up by `getattr`."""
 
     __slots__ = ("name", "value")
     called = "an attribute"
@@ -262,7 +269,7 @@ class AttributeOf(Place):
 
 
 class DescriptionOf(Place):
-    """The description that a function, a class or another object of Python's gives of itself."""
+    """An attribute that describes a function, a class or another object of Python, such as its name."""
 
     __slots__ = ("name", "value")
     called = "a description"
@@ -318,10 +325,13 @@ class ClassEntryOf(Place):
         self.kind, self.key = kind, key
 
     def __call__(self) -> Any:
-        value = vars(self.kind).get(self.key)
-        if isinstance(value, property):
+        value: Any = vars(self.kind).get(self.key)
+        kind: Any = type(value)
+        if kind is types.FunctionType:  # as most are
+            return value
+        if issubclass(kind, property):
             return value.fget
-        return value.__func__ if isinstance(value, (staticmethod, classmethod)) else value
+        return value.__func__ if issubclass(kind, (staticmethod, classmethod)) else value
 
     def rows(self, answer: Any, known: Set[int]) -> Sequence[CheckRow] | None:
         """Rows for the dict behind the `__dict__` of the class, which is a view."""
@@ -332,7 +342,7 @@ class ClassEntryOf(Place):
         return _rows_of([(found[0], self.key, view.get(self.key))])
 
     def writer(self) -> Write | None:
-        return functools.partial(setattr, self.kind, self.key)
+        return functools.partial(type.__setattr__, self.kind, self.key)
 
 
 class SubclassesOf(Place):
@@ -356,7 +366,7 @@ class SubclassesOf(Place):
 
 
 class Itself(Place):
-    """An object that is there for good: an argument, the function, a part of what cannot change."""
+    """An object that no other can replace: an argument, the function, a part of an object that cannot change."""
 
     __slots__ = ("value",)
     called = "the object itself"
@@ -372,7 +382,7 @@ class Itself(Place):
 
 
 class Referent(Place):
-    """The object that a weak reference leads to, which nobody here is to keep alive."""
+    """The object that a weak reference leads to, which must not be kept alive."""
 
     __slots__ = ("reference",)
     called = "the referent of a weak reference"
@@ -386,7 +396,7 @@ class Referent(Place):
 
 
 class SharedHooks(Place):
-    """The hooks of all network modules."""
+    """The hooks that are shared by all network modules."""
 
     __slots__ = ()
     called = "the hooks of all modules"
@@ -396,7 +406,7 @@ class SharedHooks(Place):
 
 
 def reference_to(value: Any) -> Callable[[], Any]:
-    """A way to an object that does not keep it alive, if its class allows that."""
+    """A function that returns an object: a weak reference, if its class allows that."""
     try:
         return weakref.ref(value)
     except TypeError:
@@ -406,6 +416,5 @@ def reference_to(value: Any) -> Callable[[], Any]:
 __all__ = [
     "AttributeOf", "CellOf", "Child", "ClassEntryOf", "ClassOf", "DefaultOf", "DescriptionOf", "ElementOf",
     "EntryOf", "HiddenEntryOf", "ItemOf", "Itself", "Place", "Referent", "SharedHooks", "SlotOf",
-    "SubclassesOf", "TableEntryOf", "TargetOf", "ValueOf", "WrappedBy", "Write",
-    "reference_to",
+    "SubclassesOf", "TableEntryOf", "TargetOf", "ValueOf", "WrappedBy", "Write", "entry_of", "reference_to",
 ]  # fmt: skip

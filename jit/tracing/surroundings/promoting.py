@@ -1,4 +1,4 @@
-"""Numbers that a recording takes as inputs instead of baking them in: what `f.promote(name)` asks for and what drifts.
+"""Numbers that a recording takes as inputs instead of baking them in: those of `f.promote(name)`, and those that drift.
 
 Note [Promotion]
     A number that a function reads from a global, a closure, an attribute or an argument is part of the key, and baked
@@ -13,9 +13,9 @@ Note [Promotion]
                                                        }
 
 Note [Drift]
-    A float around the function that is another one again and again, such as a learning rate under a schedule, is
-    promoted unasked when it alone has made DRIFT recordings. Should the function decide on its value, so that every
-    value takes a path of its own, it is baked in again, and for good. Integers mostly count or choose: they are left.
+    A float in the surroundings that changes again and again, such as a learning rate under a schedule, is promoted
+    unasked once its value alone tells DRIFT recordings from a call. If the function decides on its value, so that every
+    value takes a path of its own, it is baked in again for good. Integers mostly count or choose: they stay baked in.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ DRIFT = 3
 
 
 class Number(NamedTuple):
-    """A promoted number that stands somewhere around the function."""
+    """A promoted number in the surroundings of the function."""
 
     name: str
     place: Place
@@ -49,7 +49,10 @@ def replaced(numbers: Sequence[Number], stand_ins: Sequence[Any]) -> Iterator[No
     setters = [number.place.writer() for number in numbers]
     for number, write in zip(numbers, setters, strict=True):
         if write is None:
-            raise UsageError(f"{number.name!r} cannot be promoted: it is part of a tuple, a default or a property")
+            raise UsageError(
+                f"{number.name!r} cannot be promoted, since it is part of a tuple, a default or a property; "
+                "keep it in a variable, an attribute or a list"
+            )
     try:
         try:
             for write, stand_in in zip(setters, stand_ins, strict=True):
@@ -58,7 +61,7 @@ def replaced(numbers: Sequence[Number], stand_ins: Sequence[Any]) -> Iterator[No
             yield
         finally:
             _put_back(numbers, setters, stand_ins)
-    finally:  # once more: an interrupt may have come in the place of the first time
+    finally:  # once more: an interrupt may have cut the first time short
         _put_back(numbers, setters, stand_ins)
 
 
@@ -69,7 +72,7 @@ def _put_back(numbers: Sequence[Number], setters: Sequence[Any], stand_ins: Sequ
 
 
 def drifting(key: Any, others: Iterable[Any]) -> set[str]:
-    """The names of floats around the function that tell a call's key from several others, which are equal otherwise."""
+    """The names of floats in the surroundings that alone tell a call's key from `DRIFT` other keys or more."""
     alike = [other for other in others if other._replace(surroundings=()) == key._replace(surroundings=())]
     found = collections.Counter(name for other in alike for name in _floats_between(other, key))
     return {name for name, count in found.items() if count >= DRIFT}

@@ -15,7 +15,7 @@ from jit.ir.types import is_contiguous
 from .promoting import KINDS
 
 INFERENCE = "an inference tensor"
-"""Stands beside the class of one outside of `inference_mode`, where it may not be written to, nor saved."""
+"""A mark beside the class of an inference tensor outside of `inference_mode`, where it must not be written or saved."""
 
 
 def type_of(tensor: Tensor) -> TensorType:
@@ -61,12 +61,12 @@ def look_of(tensor: Tensor) -> tuple[Any, ...]:
 
 
 def class_of(tensor: Any) -> Any:
-    """The class of a tensor, as far as it matters: a Tensor becomes a Variable unasked."""
+    """The class of a tensor; Tensor for a Variable, which a Tensor becomes by itself."""
     return Tensor if type(tensor) is Variable else type(tensor)
 
 
 def has_hooks(leaf: Any) -> bool:
-    """Whether somebody has hooked something to the gradient of a leaf."""
+    """Whether there are hooks on the gradient of a leaf."""
     return any(leaf.__dict__.get(name) for name in ("gradient_hooks", "post_accumulate_hooks"))
 
 

@@ -1,8 +1,8 @@
 """Functions that are written in C: which of them read nothing but what they are given.
 
-What Python code reads is watched where it stands, but nobody can see what a function in C reads. Those of the modules
-here, and methods of objects whose contents are known, read nothing else; a call of any other makes a recording that
-is not kept (Note [Seeing calls]).
+Python code reads places that can be watched, but it cannot be seen what a function in C reads. Functions of the modules
+listed here, and methods of objects whose contents are known, read nothing but their arguments; a recording with a call
+of any other is not kept (Note [Seeing calls]).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from .kinds import known
+from .peeking import is_a
 
 _MODULES = frozenset({
     "_abc", "_ast", "_asyncio", "_bisect", "_bz2", "_codecs", "_collections", "_contextvars", "_csv",
@@ -25,7 +26,7 @@ _MODULES = frozenset({
     "binascii", "builtins", "cmath", "collections", "copyreg", "errno", "functools", "itertools", "math",
     "ml_dtypes", "numpy", "operator", "re", "struct", "types", "unicodedata", "weakref", "zlib",
 })  # fmt: skip
-"""Modules whose functions in C read nothing but their arguments, those in `_ODD` apart."""
+"""Modules whose functions in C read nothing but their arguments, except those in `_ODD`."""
 _ODD: dict[str, frozenset[str]] = {
     "builtins": frozenset({"__import__", "input", "open", "breakpoint"}),
     "_io": frozenset({"open", "open_code"}),
@@ -46,35 +47,30 @@ _ENDLESS = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType, 
 
 def is_pure(function: Any, owner: Any) -> bool:
     """Whether a function in C, bound to `owner`, reads nothing but its arguments and what it is bound to."""
-    if owner is None or _is_a(owner, types.ModuleType):
+    if owner is None or is_a(owner, types.ModuleType):
         return _is_pure_of_module(_module_of(function, owner), getattr(function, "__name__", ""))
-    if _is_a(owner, type):
+    if is_a(owner, type):
         return not is_opaque_class(owner)
-    return _is_a(owner, _ENDLESS) or not known.is_opaque(owner)
-
-
-def _is_a(owner: Any, kinds: Any) -> bool:
-    """`isinstance`, without asking for `__class__`, which may run code of the user's."""
-    return issubclass(type(owner), kinds)
+    return is_a(owner, _ENDLESS) or not known.is_opaque(owner)
 
 
 def draws_for_all(function: Any, owner: Any) -> bool:
-    """Whether a method belongs to a random generator that all share, so that another one's draws are seen in it."""
+    """Whether a function belongs to the global random generator of Python or numpy, which others draw from, too."""
     return owner is _shared_by_numpy() or (owner is getattr(random, "_inst", None) and _name(function) != "__init__")
 
 
 def words_for(function: Any, owner: Any) -> str:
-    """The deed that a call of a function in C is by its name, in words that fit behind "the call"."""
-    module = _module_of(function, owner) if owner is None or _is_a(owner, types.ModuleType) else ""
+    """The deed of calling a function in C, in words that fit behind "the call"."""
+    module = _module_of(function, owner) if owner is None or is_a(owner, types.ModuleType) else ""
     if module in ("posix", "nt"):
         return f"asks the operating system (os.{_name(function)})"
     name = f"{module}.{_name(function)}" if module else f"{_class_name(owner)}.{_name(function)}"
-    return f"calls {name}, and nobody can see what that reads"
+    return f"calls {name}, and it cannot be seen what that reads"
 
 
 @functools.lru_cache(4096)
 def is_opaque_class(kind: type) -> bool:
-    """Whether nobody can say what class methods of `kind` read."""
+    """Whether it cannot be known what class methods of `kind` read."""
     return kind.__module__ != "builtins" and known.is_opaque_class(kind)
 
 
@@ -101,7 +97,7 @@ def _name(function: Any) -> str:
 
 
 def _class_name(owner: Any) -> str:
-    return owner.__name__ if _is_a(owner, type) else type(owner).__name__
+    return owner.__name__ if is_a(owner, type) else type(owner).__name__
 
 
 @functools.cache

@@ -19,7 +19,7 @@ class CheckRow(NamedTuple):
 
 
 class Question:
-    """A question that is asked again in every call: a call gives the answer."""
+    """A question that is asked again in every call: to call it is to ask."""
 
     __slots__: tuple[str, ...] = ()
     called: ClassVar[str]
@@ -32,14 +32,14 @@ class Question:
         return f"<{self.called}>"
 
     def identity(self) -> tuple[Any, ...]:
-        """Equal for two questions that are one and the same."""
+        """A key that two questions share if they are the same."""
         return (type(self), *(id(getattr(self, name)) for name in self.__slots__))
 
     def rows(self, answer: Any, known: Set[int]) -> Sequence[CheckRow] | None:
-        """Rows that say natively that the answer is still this one; None if only Python can tell.
+        """Rows that check natively that the answer is still this one; None if only Python can tell.
 
         Args:
-            answer: What the answer was.
+            answer: The answer of before.
             known: The identities of objects that a native call has at hand anyway.
         """
         return None

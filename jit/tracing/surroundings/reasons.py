@@ -1,4 +1,4 @@
-"""Why a call was recorded anew, in words: what of its key differs from the key that is most like it."""
+"""The reasons why a call was recorded anew, in words: the differences of its key from the key that is most like it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def why_anew(key: Any, others: Sequence[Any], names: Sequence[str]) -> str:
 
 
 def _likeness(key: Any, other: Any) -> float:
-    """The number of equal parts of two keys; of parts that are not, how much."""
+    """The number of equal parts of two keys; parts that are equal in part count as a fraction."""
     return sum(_share(a, b) for a, b in zip(key, other, strict=True))
 
 
@@ -50,8 +50,10 @@ def _differences(old: Any, new: Any, names: Sequence[str]) -> Iterator[str]:
         yield from _of_sharing(leaves, old.sharing, new.sharing)
     if old.grad_mode != new.grad_mode:
         yield f"gradients are {'' if new.grad_mode else 'not '}recorded now"
-    for before, after in zip(old.surroundings, new.surroundings):
+    for before, after in zip(old.surroundings[:2], new.surroundings[:2]):
         yield from _of_surroundings(before, after)
+    if old.surroundings[2:] != new.surroundings[2:]:
+        yield "other tensors or objects than before are both in an argument and around the function"
 
 
 # -- arguments ---------------------------------------------------------------------------------------------------
@@ -168,7 +170,7 @@ def _value(entry: Any) -> str:
 def _short(value: Any) -> str:
     try:
         text = repr(value)
-    except Exception:  # the user's own, which fails
+    except Exception:  # of a class of the user's
         text = object.__repr__(value)
     return text if len(text) < 60 else f"{text[:57]}..."
 

@@ -23,7 +23,7 @@ def extent_of(array: Any) -> tuple[int, int]:
 
 
 def place_and_extent(array: Any) -> tuple[tuple[Any, ...], tuple[int, int]]:
-    """`place_of` a tensor and `extent_of` its array, for half the price."""
+    """`place_of` a tensor and `extent_of` its array, in half the time."""
     start = array.__array_interface__["data"][0]
     return (start, array.shape, array.strides), _extent(start, array)
 
@@ -41,7 +41,7 @@ def overlap(a: tuple[int, int], b: tuple[int, int]) -> bool:
 
 
 def sharing_of(tensors: Sequence[Any]) -> tuple[Any, ...]:
-    """Earlier tensors that each tensor shares memory with: which, at what distance, and if they are one tensor."""
+    """Pairs of tensors that share memory: (the later, the earlier, their distance in bytes, whether they are one)."""
     if len(tensors) < 2:
         return ()
     known = [(extent_of(t._array), i) for i, t in enumerate(tensors) if isinstance(t, Tensor) and t._array is not None]

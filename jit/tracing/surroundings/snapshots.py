@@ -6,8 +6,8 @@ Note [Snapshots]
     jit.tracing.surroundings.views meets - objects, modules, optimizers, containers, arrays, classes, functions
     with their cells and globals, random generators - is noted one level deep at the beginning, and put back where it
     differs. Storages count their versions from a number that never comes again, so that nothing saved meanwhile is
-    taken for what they hold afterwards. What nobody can look into stays as it is: generators and other iterators,
-    caches, files.
+    taken for what they hold afterwards. Objects that cannot be looked into stay as the call leaves them: generators
+    and other iterators, caches, files.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from jit.eager.tensors import Storage, Tensor
 from .footprints import names_in_code
 from .known_types import has_state
 from .origins import is_foreign_class
-from .peeking import asked, slots_of
+from .peeking import asked, is_a, slots_of
 from .places import EntryOf, Itself, Place, Write
 from .surroundings import Surroundings
 from .views import View
@@ -44,7 +44,7 @@ from .views import View
 Undo = Callable[[], object]
 
 _AT_ONCE = 1 << 20
-"""Tensors of so many bytes or less are copied before anything runs."""
+"""The most bytes of tensors that are copied before anything runs."""
 _SLOTS = tuple(s for s in Tensor.__slots__ if s not in ("__dict__", "__weakref__", "_accumulator", "_bindings"))
 _MISSING = object()
 _GLOBALS = {dis.opmap["STORE_GLOBAL"], dis.opmap["DELETE_GLOBAL"]}
@@ -54,12 +54,12 @@ _LOADED = {dis.opmap["LOAD_GLOBAL"]}
 
 @contextlib.contextmanager
 def preserved(function: Any, owner: Any = None, *arguments: Any) -> Iterator[None]:
-    """Whatever a call of `function` changes within this block is as it was before at its end, errors included.
+    """Put back, at the end of this block, whatever a call of `function` within it has changed, also if it raises.
 
     Args:
-        function: What will be called.
+        function: The function that will be called.
         owner: The network module that it belongs to.
-        arguments: What it will be called with, in any nest.
+        arguments: The arguments that it will be called with, nested in any way.
     """
     snapshot = _Snapshot(function, owner, arguments)
     token = NOTES.set(snapshot.memory)
@@ -69,7 +69,7 @@ def preserved(function: Any, owner: Any = None, *arguments: Any) -> Iterator[Non
         finally:
             NOTES.reset(token)
             snapshot.restore()
-    finally:  # once more: an interrupt may have come in the place of the first time
+    finally:  # once more: an interrupt may have cut the first time short
         snapshot.restore()
 
 
@@ -92,20 +92,20 @@ class _Snapshot:
             self._undo += _undoing_place(place)
 
     def restore(self) -> None:
-        """Everything as it was; more than once does no harm."""
+        """Put everything back; more than once does no harm."""
         for undo in self._undo:
             undo()
         self.memory.restore()
 
 
 class _SnapshotMemory(Effects):
-    """Notes of what is written to, and of the versions before that."""
+    """Notes of the tensors that are written to, and of the versions of their storages before that."""
 
     def __init__(self, known: Sequence[Tensor], arguments: Sequence[Tensor]) -> None:
         super().__init__()
         self._owners = {id(owner): owner for owner in (_owner_of(tensor._array) for tensor in known)}
         self._kept: dict[Storage, None] = {}
-        """Storages whose memory outlives them: another tensor for it was there before."""
+        """Storages that are kept alive, since their memory belongs to a tensor that was there before."""
         self._versions: weakref.WeakKeyDictionary[Storage, tuple[int, Any]] = weakref.WeakKeyDictionary()
         small = [tensor for tensor in known if tensor._array.nbytes <= _AT_ONCE]
         for tensor in {id(t): t for t in (*arguments, *small)}.values():
@@ -128,7 +128,7 @@ class _SnapshotMemory(Effects):
             storage.version = fresh_version()
 
     def restore(self) -> None:
-        """Elements, versions and generators as they were."""
+        """Put back elements, versions and generators."""
         for region in reversed(list(self.regions.values())):
             region.array[...] = region.before
         for storage, (version, writer) in list(self._versions.items()):
@@ -149,7 +149,7 @@ def _hooks_of(views: Sequence[View]) -> Iterator[Any]:
     for tensor in (t for view in views for t in view.tensors if isinstance(t, Tensor)):
         for table in vars(tensor).values():
             entries = table.values() if isinstance(table, dict) else ()
-            yield from (part for entry in entries if isinstance(entry, tuple) for part in entry if callable(part))
+            yield from (part for entry in entries if is_a(entry, tuple) for part in entry if callable(part))
 
 
 def _with_relatives(tensors: Sequence[Tensor]) -> list[Tensor]:
@@ -164,7 +164,7 @@ def _with_relatives(tensors: Sequence[Tensor]) -> list[Tensor]:
     return list(found.values())
 
 
-# -- what stands somewhere by itself -----------------------------------------------------------------------------
+# -- states and places -------------------------------------------------------------------------------------------
 
 
 def _random(generator: Generator) -> Undo:
@@ -172,7 +172,7 @@ def _random(generator: Generator) -> Undo:
 
 
 def _shared_random() -> list[Undo]:
-    """The generators of Python and of numpy that everybody draws from."""
+    """The way back of the global random generators of Python and numpy."""
     python, numpy = random.getstate(), np.random.get_state()
     return [functools.partial(random.setstate, python), functools.partial(np.random.set_state, numpy)]
 
@@ -183,7 +183,7 @@ def _mode() -> Undo:
 
 
 def _undoing_place(place: Place) -> Iterator[Undo]:
-    """The way back of a global, a cell, or an entry of a user's module: its value, and of a counter where it stands."""
+    """The way back of a place: of an entry of a dict, and of a counter in any place that can be set."""
     if isinstance(place, EntryOf) and type(place.space) is dict:
         yield _names(place.space, [place.key])
     value = place()
@@ -193,7 +193,7 @@ def _undoing_place(place: Place) -> Iterator[Undo]:
 
 
 def _counter(place: Place, write: Write, value: Any) -> Undo:
-    """An `itertools.count`, which cannot be set back: another one takes its place."""
+    """The way back of an `itertools.count`, which cannot be set back: another one takes its place."""
     start = repr(value)
     arguments = [int(n) if n.lstrip("-").isdigit() else float(n) for n in start[6:-1].split(", ")]
 
@@ -209,11 +209,11 @@ def _counter(place: Place, write: Write, value: Any) -> Undo:
 
 def _undoing(thing: Any) -> Iterator[Undo]:
     """The way back of all that `thing` itself holds, one level deep."""
-    if isinstance(thing, Tensor):
+    if is_a(thing, Tensor):
         yield from undoing_tensor(thing)
-    elif isinstance(thing, (types.FunctionType, types.MethodType)):
+    elif is_a(thing, (types.FunctionType, types.MethodType)):
         yield from _undoing_function(getattr(thing, "__func__", thing))
-    elif isinstance(thing, type):
+    elif is_a(thing, type):
         if not is_foreign_class(thing):
             yield _class(thing)
     else:
@@ -235,44 +235,44 @@ def undoing_tensor(tensor: Tensor) -> Iterator[Undo]:
     yield undo
     space = vars(tensor)
     yield _dict(space)
-    yield from (_dict(hooks) for hooks in space.values() if isinstance(hooks, dict))
+    yield from (_dict(hooks) for hooks in space.values() if is_a(hooks, dict))
 
 
 def _undoing_contents(thing: Any) -> Iterator[Undo]:
-    if isinstance(thing, dict):
+    if is_a(thing, dict):
         yield _dict(thing)
-    elif isinstance(thing, list):
+    elif is_a(thing, list):
         yield _list(thing)
-    elif isinstance(thing, collections.deque):
-        yield _refilled(thing, list(thing), collections.deque.clear, collections.deque.extend)
-    elif isinstance(thing, set):
-        yield _refilled(thing, list(thing), set.clear, set.update)
-    elif isinstance(thing, (bytearray, array.array)):
+    elif is_a(thing, collections.deque):
+        yield _refilled(thing, collections.deque, collections.deque.extend)
+    elif is_a(thing, set):
+        yield _refilled(thing, set, set.update)
+    elif is_a(thing, (bytearray, array.array)):
         yield functools.partial(thing.__setitem__, slice(None), thing[:])
-    elif isinstance(thing, np.ndarray):
+    elif is_a(thing, np.ndarray):
         if thing.flags.writeable:
             yield functools.partial(np.copyto, thing, thing.copy())
-    elif issubclass(type(thing), type(os.environ)):  # an abstract class would ask the object, which may fail
+    elif is_a(thing, type(os.environ)):
         yield _mapping(thing)
-    elif isinstance(thing, np.random.Generator):
+    elif is_a(thing, np.random.Generator):
         yield functools.partial(setattr, thing.bit_generator, "state", thing.bit_generator.state)
-    elif isinstance(thing, np.random.RandomState):
+    elif is_a(thing, np.random.RandomState):
         yield functools.partial(thing.set_state, thing.get_state())
-    elif isinstance(thing, random.Random) and not isinstance(thing, random.SystemRandom):
+    elif is_a(thing, random.Random) and not is_a(thing, random.SystemRandom):
         yield functools.partial(thing.setstate, thing.getstate())
 
 
 def _undoing_attributes(thing: Any) -> Iterator[Undo]:
-    """The attributes of an object of the user's, of network modules and optimizers, with their tables."""
-    if isinstance(thing, OnceFlag):
+    """The way back of the attributes of an object of the user's, a network module or an optimizer, with its tables."""
+    if is_a(thing, OnceFlag):
         yield _dict(vars(thing))
     if not has_state(thing):
         return
     yield functools.partial(_become, thing, type(thing))
     space = asked(thing, "__dict__")
-    if isinstance(space, dict):
+    if is_a(space, dict):
         yield _dict(space)
-        yield from (_dict(table) for name, table in list(space.items()) if isinstance(table, dict) and name[:1] == "_")
+        yield from (_dict(table) for name, table in list(space.items()) if is_a(table, dict) and name[:1] == "_")
     for name in slots_of(thing):
         yield _slot(thing, name, asked(thing, name, _MISSING))
 
@@ -284,8 +284,8 @@ def _become(thing: Any, kind: type) -> None:
 
 
 def _undoing_function(function: Any) -> Iterator[Undo]:
-    """A function's attributes, defaults and cells, and the globals and modules' attributes that its code assigns to."""
-    if not isinstance(function, types.FunctionType):
+    """The way back of a function: attributes, defaults, cells, and the globals and modules' attributes that it sets."""
+    if not is_a(function, types.FunctionType):
         return
     yield _dict(vars(function))
     for name in ("__defaults__", "__kwdefaults__"):
@@ -297,7 +297,7 @@ def _undoing_function(function: Any) -> Iterator[Undo]:
     stored, attributes, loaded = ({n for code in codes for n in names_in_code(code, kind)} for kind in _KINDS)
     yield _names(function.__globals__, stored)
     for module in (function.__globals__.get(name) for name in loaded if attributes):
-        if isinstance(module, types.ModuleType):
+        if is_a(module, types.ModuleType):
             yield _names(vars(module), attributes)
 
 
@@ -329,7 +329,7 @@ def _dict(space: dict[Any, Any]) -> Undo:
 
 
 def _names(space: dict[str, Any], names: Any) -> Undo:
-    """Some entries of a dict that others use, too."""
+    """The way back of some entries of a dict whose other entries stay as they are."""
     before = {name: space.get(name, _MISSING) for name in names}
 
     def undo() -> None:
@@ -353,11 +353,13 @@ def _list(items: list[Any]) -> Undo:
     return undo
 
 
-def _refilled(things: Any, before: list[Any], clear: Any, fill: Any) -> Undo:
+def _refilled(things: Any, kind: Any, fill: Any) -> Undo:
+    before = list(kind.__iter__(things))
+
     def undo() -> None:
-        now = list(things)
+        now = list(kind.__iter__(things))
         if len(now) != len(before) or any(a is not b for a, b in zip(now, before, strict=True)):
-            clear(things)
+            kind.clear(things)
             fill(things, before)
 
     return undo

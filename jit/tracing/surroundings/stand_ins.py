@@ -1,4 +1,4 @@
-"""Lets what stood for a tensor or a number while recording be that itself, wherever the function has kept it."""
+"""Replaces stand-ins for tensors and numbers by these themselves, wherever the function has kept them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any
 from jit.eager.tensors import Size
 
 from .known_types import has_state
-from .peeking import slots_of
+from .peeking import asked, is_a, slots_of, space_of
 
 Swap = Callable[[Any], Any]
-"""A map of the contents of a container to what it shall hold: mostly the same."""
+"""A function from an item of a container to the item that it shall hold, which is mostly the same."""
 
 
 def replace_everywhere(pairs: Sequence[tuple[Any, Any]], but: Any) -> None:
@@ -29,7 +29,7 @@ def replace_everywhere(pairs: Sequence[tuple[Any, Any]], but: Any) -> None:
         ours = {id(known), id(pairs), id(but), *map(id, pairs)}
         made = []
         for holder in gc.get_referrers(*known):
-            if id(holder) in ours or isinstance(holder, FrameType):
+            if id(holder) in ours or is_a(holder, FrameType):
                 continue
             if type(holder) in (tuple, Size):
                 made.append((holder, type(holder)(map(swap, holder))))
@@ -45,25 +45,25 @@ def _swap_by_identity(pairs: Sequence[tuple[Any, Any]]) -> Swap:
 
 def _put_in(holder: Any, swap: Swap) -> None:
     """Swap what a container, a closure or an object of the user's holds."""
-    if isinstance(holder, dict):
+    if is_a(holder, dict):
         if any(swap(key) is not key for key in holder):
             items = [(swap(key), value) for key, value in holder.items()]
             holder.clear()
             holder.update(items)
         for key in [key for key, value in holder.items() if swap(value) is not value]:
             holder[key] = swap(holder[key])
-    elif isinstance(holder, (list, collections.deque)):
+    elif is_a(holder, (list, collections.deque)):
         for index in [index for index, item in enumerate(holder) if swap(item) is not item]:
             holder[index] = swap(holder[index])
-    elif isinstance(holder, set):
+    elif is_a(holder, set):
         for item in [item for item in holder if swap(item) is not item]:
             holder.discard(item)
             holder.add(swap(item))
-    elif isinstance(holder, CellType):
+    elif is_a(holder, CellType):
         if holder != CellType():
             holder.cell_contents = swap(holder.cell_contents)
     elif has_state(holder):
-        for name in [*getattr(holder, "__dict__", ()), *slots_of(holder)]:
-            value = getattr(holder, name, None)
+        for name in [*(space_of(holder) or ()), *slots_of(holder)]:
+            value = asked(holder, name)
             if swap(value) is not value:
                 setattr(holder, name, swap(value))

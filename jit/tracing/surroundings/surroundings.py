@@ -23,14 +23,14 @@ from .contents import random_states
 from .footprints import Footprint, codes_in, is_mute, words_in
 from .known_types import PLAIN, Watched
 from .origins import is_foreign
-from .peeking import asked, attributes_of
+from .peeking import asked, attributes_of, is_a
 from .places import Itself, Place, Referent
 from .promoting import Number
 from .views import View, grow
 
 
 class Surroundings:
-    """The world around one function."""
+    """The surroundings of one function: where a walk begins, the code that has run, and the last view."""
 
     def __init__(
         self, function: Callable[..., Any], owner: Any = None, reference: weakref.ref[Any] | None = None
@@ -41,9 +41,9 @@ class Surroundings:
             self._roots.append(("self", Referent(reference)))
         self._view: View | None = None
         self.footprint = Footprint()
-        """The footprint of what has run so far: it is replaced by a larger one as further code runs."""
+        """The footprint of the code that has run so far; a larger one replaces it as further code runs."""
         inner = getattr(function, "__func__", function)
-        if isinstance(inner, types.FunctionType):
+        if is_a(inner, types.FunctionType):
             self.footprint.take((inner.__code__, inner.__globals__))
         self.generation = 0
         """The number of times that the footprint has been replaced."""
@@ -60,7 +60,7 @@ class Surroundings:
         self._view = None
 
     def promote_unasked(self, names: Iterable[str]) -> bool:
-        """Leave numbers out of the key until they turn out to be decided upon; whether there are any."""
+        """Leave numbers out of the key until the function is found to decide on them; whether any is new."""
         new = {*names} - self._baked_in - self.promoted
         self._unasked |= new
         self.promoted |= new
@@ -89,8 +89,8 @@ class Surroundings:
         """A new view.
 
         Args:
-            kinds: What tensors are to be taken for, by identity; otherwise what they are now.
-            but: Promoted numbers that count as any others this time.
+            kinds: The kinds of tensors, by identity, that are to be noted instead of their present ones.
+            but: The names of promoted numbers that are baked in this time.
         """
         generation = self.generation
         with patience():
@@ -103,13 +103,13 @@ class Surroundings:
         return View(self._roots, self.promoted)
 
     def learn(self, footprint: Footprint) -> None:
-        """Further code has run."""
+        """Take in the footprint of a recording in which further code has run."""
         self.footprint = self.footprint.joined(footprint)
         self.generation += 1
         self._view = None
 
     def begin_with(self, view: View) -> None:
-        """A view that somebody has made already, with all that has been learnt, is the last one."""
+        """Take a view that was made of all that has been learnt as the last one."""
         view.generation = self.generation
         self._view = view
 
@@ -133,14 +133,28 @@ class World:
         self.given = objects
         """The objects among the arguments, by name."""
         self._views = [surroundings] if arguments is None else [surroundings, arguments]
-        self.fingerprint = tuple(view.fingerprint for view in self._views)
+        self.fingerprint = (*(view.fingerprint for view in self._views), *self._met_twice())
         """A hashable summary."""
         self.generation = surroundings.generation
         self.tensors = [tensor for view in self._views for tensor in view.tensors]
-        """The captures by their places."""
+        """The tensors and generators in reach; a capture is found by its place among them."""
         self.numbers = [Number(name, place, place()) for view in self._views for name, place in view.numbers]
         """Promoted numbers, as they are now."""
         self._random: Any = None
+
+    def _met_twice(self) -> Iterator[tuple[tuple[int, int], ...]]:
+        """The tensors and the objects that arguments hold and the surroundings, too: pairs of their numbers, if any.
+
+        A view numbers what it meets, so the fingerprints of both say nothing of that.
+        """
+        if self.objects is None:
+            return
+        known, held = self.surroundings, self.objects
+        tensors = [(at, i) for i, tensor in enumerate(held.tensors) if (at := known.index_of(tensor)) is not None]
+        numbers = ((known.objects_met.get(key), number) for key, number in held.objects_met.items())
+        objects = [(at, number) for at, number in numbers if at is not None]
+        if tensors or objects:
+            yield (*tensors, (-1, -1), *objects)
 
     def locate(self, owner: Any) -> tuple[str | None, int | None]:
         """The user's name for a tensor and its place among `tensors`, as far as it is in reach."""
@@ -165,7 +179,7 @@ class World:
         self._random = random_states()
 
     def effect(self) -> str | None:
-        """The deed of the call to Python, in words that fit behind "the call"; None if nothing can be seen."""
+        """The change that the call has made to Python's objects, in words that fit behind "the call"; None if none."""
         if self._random is not None and self._random != random_states():
             return "draws from the random numbers of Python or numpy"
         for number in self.numbers:
@@ -193,7 +207,7 @@ class GrowingWorld(World):
         self._is_stale = view.has_other_types()
         """Whether another thread has changed a tensor since the world was looked at."""
         self.tell: Callable[[types.CodeType], None] | None = None
-        """Listeners that want to know of code that starts to run."""
+        """A function that is told of code that starts to run; None if there is none."""
         super().__init__(view, view_of_objects(before.given, self.footprint, grows=True), before.given)
         grow(self._views, self.footprint, ())
 
@@ -208,18 +222,18 @@ class GrowingWorld(World):
         return {name for view in self._views for name in view.late}
 
     def effect(self) -> str | None:
-        """The deed of the call, as of any world; and a function that ran may hold what nobody has found."""
+        """The change that the call has made; or else a reason for which what the call has read is not fully known."""
         return super().effect() or self._hidden_function() or (_STALE if self._is_stale else None)
 
     def _hidden_function(self) -> str | None:
-        """The fault if code has run whose closure is out of reach; code inside of code that ran is made inside."""
+        """The problem, in words, if code has run whose closure is out of reach; None for functions made in the call."""
         found = {id(function.__code__) for view in self._views for _, function, _ in view.functions}
         found |= {id(inner) for code, _ in self.footprint.codes.values() for inner in codes_in(code)}
         for key, code in self._ran.items():
             if key in found or key not in self.footprint.codes:
                 continue
             if set(code.co_freevars) - {"__class__"} or _has_been_defined(code):
-                return f"runs {code.co_qualname}, a function that nobody can find, so that its closure is unknown"
+                return f"runs {code.co_qualname}, a function that is out of reach, so that its closure is unknown"
         return None
 
     def kinds(self) -> dict[int, Any]:
@@ -227,7 +241,7 @@ class GrowingWorld(World):
         return {key: kind for view in self._views for key, kind in view.kinds().items()}
 
     def settled(self) -> World:
-        """The world that later calls will look at: nothing grows any more."""
+        """The world that later calls will look at, which does not grow any more."""
         self.surroundings.settle()
         return self.with_objects(self.surroundings)
 
@@ -236,7 +250,7 @@ class GrowingWorld(World):
         return World(view, view_of_objects(self.given, view.footprint, kinds=self.kinds()), self.given)
 
     def note_code(self, code: types.CodeType, space: dict[str, Any]) -> None:
-        """Code has started to run, with these globals."""
+        """Take note of code that starts to run, with its globals."""
         if is_mute(code):
             return
         self._ran[id(code)] = code
@@ -245,17 +259,17 @@ class GrowingWorld(World):
         grow(self._views, self.footprint, [(code, space)])
 
     def note_module(self, name: str) -> None:
-        """A module is being imported by a name made at run time."""
+        """Take note of a module that is imported by a name made at run time."""
         grow(self._views, self.footprint, [name])
 
     def note_words(self, text: str) -> None:
-        """Attributes are looked up whose names stand in a text."""
+        """Take note of a text in which names of attributes stand that are looked up."""
         new = words_in(text) - self.footprint.names
         if new:
             grow(self._views, self.footprint, [frozenset(new)])
 
     def see_everything(self) -> None:
-        """Nobody knows what will run: everything counts that can be reached."""
+        """Let everything that can be reached count, since it is not known what will run."""
         grow(self._views, self.footprint, [None])
 
 
@@ -268,7 +282,7 @@ def view_of_objects(
 ) -> View | None:
     """A view of argument values that are neither tensors nor plain; None if there are none."""
     plain = (*PLAIN, DType, device, np.generic, np.ndarray)
-    odd = [(name, value) for name, value in objects if not isinstance(value, plain)]
+    odd = [(name, value) for name, value in objects if not is_a(value, plain)]
     if not odd:
         return None
     roots = [(name, Itself(value)) for name, value in odd]
@@ -279,7 +293,7 @@ _STALE = "met a tensor that another thread has changed meanwhile"
 
 
 def _has_been_defined(code: types.CodeType) -> bool:
-    """Whether code is that of a function which somebody other than Python's library has written in a file."""
+    """Whether code is of a function that is written in a file, but not of Python's library or this package."""
     return code.co_name != "<module>" and not code.co_filename.startswith("<") and not is_foreign(code.co_filename)
 
 
@@ -290,7 +304,7 @@ def _roots(function: Callable[..., Any], owner: Any) -> Iterator[tuple[str, Plac
     bound = asked(function, "__self__")
     if bound is not None and bound is not owner:
         yield "self", Itself(bound)
-    if isinstance(inner, types.FunctionType) or (inner is not owner and bound is None):
+    if is_a(inner, types.FunctionType) or (inner is not owner and bound is None):
         yield asked(inner, "__name__", "function"), Itself(inner)
 
 

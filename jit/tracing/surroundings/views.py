@@ -9,11 +9,11 @@ Note [Watching]
     which is how a capture finds the tensor that now stands in its place.
 
 Note [Growing]
-    While a function is recorded nobody knows yet what will run. So its view grows: as each function starts, what its
-    code can read is looked at before it has run. When it is over, the view is what every later call is compared with,
-    and what differs from it is what the call has changed. A view that is made anew later grows by the same steps, in
-    the same order (Footprint.steps), so that it lists the same things in the same order; the look that comes before a
-    recording is where its own view begins.
+    While a function is recorded it is not known yet what will run. So its view grows: as each function starts, what its
+    code can read is looked at before it has run. When the call is over, later calls are compared with the view, and
+    what differs from it by then was changed by the call. A view that is made anew later grows by the same steps, in
+    the same order (Footprint.steps), so that it lists the same things in the same order. The view of a recording begins
+    as a fork of the look that came before it.
 
         View.along(roots, ..., footprint.steps)     before a call: by all steps that recordings have made
                 |
@@ -52,15 +52,15 @@ from .places import Child, EntryOf, Itself, Place
 from .promoting import KINDS
 
 _LIMIT = 200_000
-"""Places that a walk looks at, at most: what reads more is not kept."""
+"""The most places that a walk looks at; a recording that reads more is not kept."""
 _SIMPLE = frozenset({bool, int, str, bytes, type(None)})
-"""Types of values that are what they say, and have nothing behind them."""
+"""Types of values that are compared as they are, and have no places behind them."""
 _COLLECTIONS = frozenset({list, dict, set, Footprint})
 """Types of the attributes of a view that grow: a fork has its own."""
 
 
 class Fingerprint(tuple[Any, ...]):
-    """Lines that are hashed once: there may be thousands, and every call looks for its key."""
+    """The lines of a view, hashed only once: there may be thousands, and every call looks up its key."""
 
     def __hash__(self) -> int:
         known: int | None = self.__dict__.get("hash")
@@ -92,13 +92,13 @@ class View(Observations):
         self.generation = 0
         """The generation of the footprint with which the view was made."""
         self.entered = False
-        """Whether a function has started that had been found before."""
+        """Whether a function has started that the walk had found idle."""
         self.named: set[str] = set()
         """The names of attributes that getters among the objects look up."""
         self.late: set[str] = set()
         """Promoted numbers that were met while the function ran, so that nothing stands in their places."""
         self._opaque: list[tuple[str, Any]] = []
-        """Objects into which nobody can look."""
+        """Objects that cannot be looked into, by name."""
         self._seen: set[int] = set()
         """The identities of objects behind which the walk has looked."""
         self._globals: set[tuple[int, str]] = set()
@@ -121,11 +121,11 @@ class View(Observations):
         if len(self.slots) >= _LIMIT:
             return f"reads more than {_LIMIT} places"
         for name, value in self._opaque:
-            return f"reads {name}, a {type(value).__name__} that nobody can look into"
+            return f"reads {name}, a {type(value).__name__} that cannot be looked into"
         if self.footprint.sees_callers:
             return "looks at its callers"
         if id(sys.modules) in self._seen and not any(name in sys.modules for name in self._texts()):
-            return "takes a module out of sys.modules by a name that nobody knows"
+            return "takes a module out of sys.modules by a name that is not known beforehand"
         return None
 
     def _texts(self) -> set[str]:
@@ -167,8 +167,8 @@ class View(Observations):
         """Look at what can be read after a step that the footprint has made.
 
         Args:
-            step: See `Footprint.steps`.
-            names: Those of attributes that count from now on.
+            step: The step, see `Footprint.steps`.
+            names: The names of attributes that count from now on.
         """
         if step is None:
             self._see_everything()
@@ -183,14 +183,14 @@ class View(Observations):
                     self._enter(name, function)
 
     def _see_everything(self) -> None:
-        """All code counts that can be reached."""
+        """Look at all that code in reach can read."""
         self._release(frozenset())
         while self._idle:
             for name, function in self._idle.pop(next(iter(self._idle))):
                 self._enter(name, function)
 
     def _release(self, names: Set[str]) -> None:
-        """Attributes with these names count from now on, or all if any name may be looked up."""
+        """Look at the attributes that waited for these names, or at all if any name may be looked up."""
         if self.footprint.dynamic:
             while due := next((name for name in self._waiting if self.footprint.looks_up(name)), None):
                 self._follow(self._waiting.pop(due))
@@ -226,7 +226,7 @@ class View(Observations):
         return [(f"sys.modules.{name}", EntryOf(sys.modules.get, name), None) for name in found]
 
     def _enter(self, name: str, function: types.FunctionType) -> None:
-        """A function that was found idle has run."""
+        """Look at what a function reads that was found idle and has started."""
         self._follow(self._inside(name, function))
 
     # -- walking -------------------------------------------------------------------------------------------------
@@ -242,7 +242,9 @@ class View(Observations):
                 continue
             value = place()
             kind: Any = type(value)
-            if kind in _SIMPLE and name not in self._promoted:  # as are most: what is below says the same of them
+            if (
+                kind in _SIMPLE and name not in self._promoted
+            ):  # a shortcut for most values: the code below does the same
                 self.slots.append((name, place, value))
                 self._lines.append((name, kind, value))
                 continue
@@ -251,7 +253,7 @@ class View(Observations):
                     self._note_number(name, place, kind)
                     continue
                 self.late.add(name)
-            if not place.is_weak:  # what is not to be kept alive stays the one that it is
+            if not place.is_weak:  # a weak place leads to the same object as long as that lives
                 self.slots.append((name, place, value))
             self._lines.append(kind_of(kind).look(self, name, value))
             if kind in EXACT and not value:
@@ -261,7 +263,7 @@ class View(Observations):
                 stack.extend(self._behind(name, value)[::-1])
 
     def _note_number(self, name: str, place: Place, kind: type) -> None:
-        """A promoted number stands somewhere: only its type counts."""
+        """Note a promoted number in a place, of which only the type counts."""
         self.numbers.append((name, place))
         self.note_fact(name, TypeAt(place))
         self._lines.append((name, "promoted", kind))

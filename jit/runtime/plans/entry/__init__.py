@@ -7,8 +7,9 @@ if anything differs from what the tables say; the caller then goes the long way 
     entry(a, b)  ->  arguments as recorded?  surroundings as recorded?  arrays of the planned layout, not overlapping?
                      outputs made, GIL released, the steps of the program run, GIL taken, outputs wrapped
 
-`checks` is the list of what is compared, `tables` what is said about a plan, `layout` how that lies in memory, `code`
-the function that reads it, `program` the part of it that runs the steps, and `cpython` all that depends on CPython.
+`checks` lists the comparisons, `tables` describes a plan, and `layout` says how that lies in memory, as `records`.
+`code` is the function that reads it, written by `writer` from `arguments`, `program` (which runs the steps) and
+`results`; `cpython` is all that depends on CPython, and `making` and `availability` make entries and try them out.
 """
 
 from .availability import available

@@ -10,7 +10,7 @@ from .writer import EntryWriter, TableRow, TableRows
 
 
 def check_objects(r: EntryWriter) -> None:
-    """Compare the number of arguments, and those that are no tensors by identity."""
+    """Compare the number of arguments, and the ones that are not tensors by identity."""
     with r.unless(r.same("%count", r.header["arguments"])):
         r.miss()
     with r.header.each("statics") as row:

@@ -32,7 +32,7 @@ def available() -> bool:
 
 
 def _works() -> bool:
-    """An array goes in and one comes out; another one is refused."""
+    """Whether an array goes in, one comes out, and an array of another shape is refused."""
     given, other = np.zeros((2, 3), np.float32), np.zeros((3, 2), np.float32)
     refuse: Callable[[int], Any] = lambda status: None  # noqa: E731
     layout = EntryInput(given.dtype, given.shape, given.strides, argument=0)

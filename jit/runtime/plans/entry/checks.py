@@ -1,11 +1,12 @@
-"""The list of what an entry compares besides its arguments: one field for each kind of thing that may change.
+"""The list of comparisons that an entry makes besides those of its arguments: one field for each kind of thing.
 
     cells: list[tuple[Any, Any]] = checked("cell", "value", by=_cell)
 
 A field of `Checks` is a table. It names the columns of a row, and the function that writes the native check of a row
 by these names; the words in memory, the header's part, the loop and the rows that Python writes all follow from it. So
-a new check is a new field and its function, and in `cpython.FUNCTIONS` what that calls, if nobody else does. Whoever
-knows what must not change adds a row: `tables.cells.append((cell, cell.cell_contents))`.
+a new check is a new field and its function; functions of CPython that no other check calls are added to
+`cpython.FUNCTIONS`. Whoever knows what must not change adds a row:
+`tables.cells.append((cell, cell.cell_contents))`.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ def _release(r: EntryWriter, arrays: Word) -> None:
 
 
 def _run(r: EntryWriter, bases: Word, problem: Word) -> Word:
-    """Execute the program in an arena of its own; negative if there are no outputs (-1) or is no arena (-2)."""
+    """Execute the program in an arena of its own; negative if there are no outputs (-1) or no arena (-2)."""
     status, memory, thread = r.variable(), r.variable(), r.variable()
     r.put(status, 0, -1)
     with r.when(r.same(r.word(problem), 0)):

@@ -1,10 +1,11 @@
-"""Places in objects of CPython and numpy, and the functions of theirs that native code calls.
+"""Places in objects of CPython and numpy, and the functions of both that native code calls.
 
 Note [What native code relies on]
-    It calls CPython's public functions by address and reads five things directly: the type of an object, data, dims,
-    strides, dtype and flags of a numpy array (all fixed by numpy's binary interface), items of a tuple of arguments,
-    and slots of our own classes, whose places Python tells. None of this holds on free-threaded or 32-bit builds or
-    on other interpreters, so `available()` tries it out; without it plans run through ctypes.
+    It calls CPython's public functions by address and reads five things directly: the type of an object; data, number
+    of dims, sizes, strides, dtype and flags of a numpy array (all fixed by numpy's binary interface); the first item of
+    a tuple; slots of our own classes, whose places Python tells; and the `__mro__` and `__qualname__` of a class, whose
+    places are searched for. None of this holds on free-threaded or 32-bit builds or on other interpreters, so
+    `available()` tries it out; without it plans run through ctypes.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ FUNCTIONS = (
 
 
 def function_address(name: str) -> int:
-    """The address of a function of CPython's."""
+    """The address of a function of CPython."""
     return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
 
 

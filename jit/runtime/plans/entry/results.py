@@ -20,7 +20,7 @@ def make_outputs(r: EntryWriter, bases: Word, outputs: Word) -> Word:
             r.put(made, 0, r.api("PyObject_Call", r.header["empty"], row["arguments"], 0))
         with r.unless(r.same(allocate, 0)):
             dtype = row["dtype"]
-            r.api("Py_IncRef", dtype, returns="void")  # a reference of which is taken
+            r.api("Py_IncRef", dtype, returns="void")  # `allocate` takes over one reference
             r.put(made, 0, r.call(allocate, row["sizes"], row["sizes_at"], dtype, 0))
         array = r.word(made)
         r.put(outputs, row["place"], array)

@@ -29,10 +29,10 @@ class EntryInput:
     """The number of the argument that holds it; -1 for `object`."""
     object: Any = None
     type: Any = None
-    """If the array is in a slot of the argument: the class that it must have, and no attributes beside its slots."""
+    """The class that the argument must have if the array is in a slot of it; it must have no attributes but slots."""
     slot: int = 0
     marks: Sequence[tuple[int, Any]] = ()
-    """Other slots of it, and what they must hold."""
+    """The offsets of other slots of the argument, and the objects that they must hold."""
     writeable: bool | None = None
     """The flag that it must have; None if it does not matter."""
     base: int | None = None
@@ -83,7 +83,7 @@ class Tables(Checks):
     reads: int | None = None
     """The number of inputs that have bases; all of them unless given."""
     apart: int = 0
-    """The first so many inputs must not overlap."""
+    """The number of inputs, from the first on, that must not overlap."""
     wrapping: Wrapping | None = None
     kept: Any = None
 
@@ -138,12 +138,12 @@ def _outputs(tables: Tables) -> dict[str, Any]:
 
 
 def _first_output(tables: Tables) -> int:
-    """The number of its base: behind the arena and the inputs."""
+    """The number of the first output's base, behind those of the arena and of the inputs."""
     return 1 + (len(tables.inputs) if tables.reads is None else tables.reads)
 
 
 def _maker(outputs: Sequence[tuple[tuple[int, ...], Any]]) -> Callable[..., Any]:
-    """The function that makes the outputs: as fast as can be, or, if one of them is large, with care."""
+    """The function that makes the outputs: numpy's, or if one of them is large, that of `blocks`."""
     return blocks.empty if any(math.prod(n) * dtype.itemsize >= blocks.LARGE for n, dtype in outputs) else np.empty
 
 

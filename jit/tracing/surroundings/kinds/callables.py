@@ -20,7 +20,8 @@ from ..footprints import Footprint
 from ..known_types import PLAIN
 from ..observations import Observations
 from ..origins import is_ours
-from ..places import AttributeOf, Child, EntryOf, Itself
+from ..peeking import is_a
+from ..places import AttributeOf, Child, Itself, entry_of
 from .object_kind import Line, ObjectKind, Same, wrapped_by
 
 
@@ -38,7 +39,7 @@ class PlainFunctions(ObjectKind):
     def below(self, prefix: str, value: Any, footprint: Footprint) -> Iterator[Child]:
         for key in vars(value):
             if key != "__wrapped__":
-                yield f"{prefix}{key}", EntryOf(vars(value).get, key), key
+                yield f"{prefix}{key}", entry_of(vars(value), key), key
         yield from wrapped_by(prefix, value)
         if not is_ours(value.__code__.co_filename):
             yield from said_of_function(prefix, value)
@@ -65,7 +66,7 @@ class Builtins(ObjectKind):
 
     def below(self, prefix: str, value: Any, footprint: Footprint) -> Iterator[Child]:
         owner = value.__self__
-        if not isinstance(owner, (types.ModuleType, random.Random, np.random.RandomState, np.random.Generator)):
+        if not is_a(owner, (types.ModuleType, random.Random, np.random.RandomState, np.random.Generator)):
             yield f"{prefix}self", Itself(owner), None
 
 
@@ -84,7 +85,7 @@ class Partials(ObjectKind):
         for part in ("func", "args", "keywords"):
             yield f"{prefix}{part}", AttributeOf(value, part), None
         for key in vars(value):
-            yield f"{prefix}{key}", EntryOf(vars(value).get, key), key
+            yield f"{prefix}{key}", entry_of(vars(value), key), key
 
 
 class CachedFunctions(ObjectKind):
@@ -104,10 +105,10 @@ class CachedFunctions(ObjectKind):
 
 
 def _kept_results(cached: Any) -> list[Any]:
-    """The results that an unbounded cache keeps; nobody can look into a bounded one."""
+    """The results that an unbounded cache keeps; a bounded one cannot be looked into."""
     tables = [table for table in gc.get_referents(cached) if type(table) is dict and table is not vars(cached)]
     held = (thing for table in tables for thing in table.values())
-    return [thing for thing in held if isinstance(thing, (Tensor, tuple, list, dict))]
+    return [thing for thing in held if is_a(thing, (Tensor, tuple, list, dict))]
 
 
 class Properties(ObjectKind):
@@ -156,11 +157,11 @@ class Getters(ObjectKind):
 
     def below(self, prefix: str, value: Any, footprint: Footprint) -> Iterator[Child]:
         for thing in value.__reduce__()[1]:
-            if not isinstance(thing, PLAIN):
+            if not is_a(thing, PLAIN):
                 yield f"{prefix}part", Itself(thing), None
 
     def names_looked_up(self, value: Any) -> frozenset[str]:
-        texts = [text for text in value.__reduce__()[1] if isinstance(text, str)]
+        texts = [text for text in value.__reduce__()[1] if is_a(text, str)]
         return frozenset(word for text in texts for word in text.split("."))
 
 

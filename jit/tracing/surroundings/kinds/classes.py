@@ -16,13 +16,13 @@ from ..facts import AbstractClasses, DecimalContext, Fact
 from ..footprints import Footprint
 from ..observations import Observations
 from ..origins import file_of, is_foreign_class, is_known_module, is_ours
-from ..peeking import asked
+from ..peeking import asked, is_a
 from ..places import Child, ClassEntryOf, ClassOf, EntryOf, Itself
 from .object_kind import Line, ObjectKind, Same
 
 
 class Classes(ObjectKind):
-    """Classes: what they inherit from, and of those of the user's their entries."""
+    """Classes: what they inherit from, and the entries of the user's own."""
 
     called = "a class"
     types = (type,)
@@ -68,11 +68,11 @@ def _entries(prefix: str, kind: type) -> Iterator[Child]:
             continue
         ours = base.__module__.startswith("jit.")
         for key, value in list(vars(base).items()):
-            is_code = isinstance(value, (types.FunctionType, property, staticmethod, classmethod))
+            is_code = is_a(value, (types.FunctionType, property, staticmethod, classmethod))
             if is_code or key not in _NAMELESS:
                 always = is_code and key.startswith("__") and (not ours or key == "__call__")
                 yield f"{prefix}{key}", ClassEntryOf(base, key), None if always else key
-            if isinstance(value, property):
+            if is_a(value, property):
                 for part in (value.fset, value.fdel):
                     if part is not None:
                         yield f"{prefix}{key}", Itself(part), key
@@ -83,7 +83,7 @@ def _entries(prefix: str, kind: type) -> Iterator[Child]:
 
 
 def class_spaces(kind: type) -> Iterator[Any]:
-    """The dicts of a class of the user's, and of those that it inherits from: there may be more entries one day."""
+    """The dicts of a class of the user's and of those that it inherits from, to which entries may be added."""
     if not issubclass(kind, Function):
         yield from (vars(base) for base in kind.__mro__ if not is_foreign_class(base))
 
@@ -118,7 +118,7 @@ class Typing(ObjectKind):
 
 
 class Modules(ObjectKind):
-    """Modules that something else holds than a global: their entries by the names that occur anywhere."""
+    """Modules that are held by something other than a global: their entries whose names occur in code that has run."""
 
     called = "a module"
     types = (types.ModuleType,)

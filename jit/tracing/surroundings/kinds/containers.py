@@ -9,14 +9,14 @@ from typing import Any
 
 from jit.eager.hooks import HookTable
 from jit.eager.tensors import Tensor
-from jit.ir.scalars import exactly
+from jit.ir.scalars import exactly, plain_value
 
-from ..facts import LengthOf
+from ..facts import ElementsOf, LengthOf
 from ..footprints import Footprint
 from ..known_types import PLAIN
 from ..observations import Observations
-from ..peeking import EXACT, keys_of, length_of, space_of
-from ..places import AttributeOf, Child, EntryOf, HiddenEntryOf, ItemOf, Itself
+from ..peeking import EXACT, is_a, keys_of, length_of, space_of
+from ..places import AttributeOf, Child, EntryOf, HiddenEntryOf, ItemOf, Itself, entry_of
 from .object_kind import Line, ObjectKind, Same
 
 
@@ -54,21 +54,27 @@ class Dicts(ObjectKind):
             seen.note_size(name, value)
         else:
             seen.note_order(name, value)
-        return (name, kind.__name__, length_of(value), *_carried(seen, name, value))
+        return (name, kind.__name__, length_of(value), *_kinds_of_keys(value), *_carried(seen, name, value))
 
     def below(self, prefix: str, value: Any, footprint: Footprint) -> Iterator[Child]:
         if value is sys.modules:
             return
         for number, key in enumerate(keys_of(value)):
             yield f"{prefix}{_label(key, number)}", _entry_of(value, key), None
-            if not isinstance(key, (*PLAIN, Tensor)) and not _is_plain_tuple(key):
+            if not is_a(key, (*PLAIN, Tensor)) and not _is_plain_tuple(key):
                 yield f"{prefix}key {number}", Itself(key), None
-        if isinstance(value, collections.defaultdict):
+        if is_a(value, collections.defaultdict):
             yield f"{prefix}default_factory", AttributeOf(value, "default_factory"), None
 
 
+def _kinds_of_keys(container: Any) -> tuple[Same, ...]:
+    """The classes of a dict's keys, which their labels do not tell; none if all keys are strings."""
+    kinds = [type(key) for key in keys_of(container)]
+    return () if all(kind is str for kind in kinds) else tuple(map(Same, kinds))
+
+
 def _label(key: Any, number: int) -> str:
-    return str(key) if isinstance(key, PLAIN) else str(number)
+    return str(plain_value(key) if issubclass(type(key), PLAIN) else number)
 
 
 def _is_plain_tuple(key: Any) -> bool:
@@ -76,7 +82,7 @@ def _is_plain_tuple(key: Any) -> bool:
 
 
 def _entry_of(space: Any, key: Any) -> EntryOf | HiddenEntryOf:
-    return EntryOf(space.get, key) if type(space).get is dict.get else HiddenEntryOf(space, key)
+    return entry_of(space, key) if type(space).get is dict.get else HiddenEntryOf(space, key)
 
 
 class Sets(ObjectKind):
@@ -91,17 +97,18 @@ class Sets(ObjectKind):
         if kind in EXACT and not value:
             seen.note_size(name, value)
         else:
-            seen.note_order(name, value)
+            seen.note_fact(name, ElementsOf(value))
         return (name, kind.__name__, tuple(map(_element, keys_of(value))), *_carried(seen, name, value))
 
     def below(self, prefix: str, value: Any, footprint: Footprint) -> Iterator[Child]:
         for number, thing in enumerate(keys_of(value)):
-            if not isinstance(thing, (*PLAIN, Tensor)):
+            if not is_a(thing, (*PLAIN, Tensor)):
                 yield f"{prefix}{number}", Itself(thing), None
 
 
 def _element(value: Any) -> Any:
-    return (type(value).__name__, exactly(value)[1]) if isinstance(value, PLAIN) else Same(value)
+    kind = type(value)
+    return (kind.__name__, exactly(plain_value(value))[1]) if issubclass(kind, PLAIN) else Same(value)
 
 
 def _carried(seen: Observations, name: str, container: Any) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""Objects that lead to others, or stand for what is nobody's attribute: references, views, locks, loggers, errors."""
+"""Objects that lead to others, or whose state is in no attribute: references, views, locks, loggers, errors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..facts import LOCKS, Environment, Fact, HeldBy, IsAlive, LevelsOf, NamesOf
 from ..footprints import Footprint
 from ..known_types import PLAIN, Watched
 from ..observations import Observations
-from ..peeking import names_in
+from ..peeking import is_a, names_in
 from ..places import AttributeOf, Child, Itself, Referent, TargetOf, ValueOf
 from .object_kind import Line, ObjectKind, Same, attributes_below
 
@@ -61,7 +61,7 @@ class Variables(ObjectKind):
 
 
 class Cells(ObjectKind):
-    """Closure cells that something else holds than a function."""
+    """Closure cells that are held by something other than a function."""
 
     called = "a cell"
     types = (types.CellType,)
@@ -84,7 +84,7 @@ class Views(ObjectKind):
 
     def look(self, seen: Observations, name: str, value: Any) -> Line:
         for thing in gc.get_referents(value):
-            if isinstance(thing, dict):
+            if is_a(thing, dict):
                 seen.note_order(name, thing)
         return (name, Same(value))
 
@@ -102,7 +102,7 @@ class Slices(ObjectKind):
 
     def below(self, prefix: str, value: Any, footprint: Footprint) -> Iterator[Child]:
         for part in (value.start, value.stop, value.step):
-            if not isinstance(part, PLAIN):
+            if not is_a(part, PLAIN):
                 yield f"{prefix}part", Itself(part), None
 
 
@@ -132,7 +132,7 @@ class Exceptions(ObjectKind):
 def _said_of_errors(kind: Any) -> tuple[str, ...]:
     """The attributes that errors of a class have by themselves."""
     fields = types.MemberDescriptorType, types.GetSetDescriptorType
-    found = (key for base in kind.__mro__ for key, value in vars(base).items() if isinstance(value, fields))
+    found = (key for base in kind.__mro__ for key, value in vars(base).items() if is_a(value, fields))
     return tuple(key for key in found if key not in ("args", "__dict__", "__weakref__"))
 
 
@@ -173,7 +173,7 @@ class WatchedObjects(ObjectKind):
         yield from ((f"{prefix}{inner}".rstrip("."), Itself(thing), None) for inner, thing in value.watched())
 
 
-# -- what is nobody's attribute ----------------------------------------------------------------------------------
+# -- states that are in no attribute -----------------------------------------------------------------------------
 
 
 class Environments(ObjectKind):
@@ -187,7 +187,7 @@ class Environments(ObjectKind):
 
 
 class InterpreterSettings(ObjectKind):
-    """Settings of Python's and numpy's."""
+    """Settings of Python and numpy."""
 
     called = "a setting"
     types = (Setting,)

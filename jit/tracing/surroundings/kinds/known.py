@@ -86,11 +86,11 @@ def children(name: str, value: Any, footprint: Footprint) -> Iterator[Child]:
         yield from attributes_below(prefix, value)
 
 
-# -- riddles -----------------------------------------------------------------------------------------------------
+# -- opaque objects ----------------------------------------------------------------------------------------------
 
 
 def is_opaque(value: Any) -> bool:
-    """Whether nobody can say what an object holds."""
+    """Whether it cannot be known what an object holds."""
     kind: Any = type(value)
     if kind.__name__ == "cython_function_or_method":  # no hook sees calls of these
         return not str(value.__module__).startswith("numpy")
@@ -99,7 +99,7 @@ def is_opaque(value: Any) -> bool:
 
 @functools.lru_cache(4096)
 def is_opaque_class(kind: Any) -> bool:
-    """Whether nobody can say what objects of a class hold, but for copies of their contents."""
+    """Whether it cannot be known what objects of a class hold, other than by copies of their contents."""
     if issubclass(kind, FAMILIES):
         return False
     for base in kind.__mro__:

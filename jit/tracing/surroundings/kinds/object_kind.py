@@ -9,13 +9,14 @@ Note [Kinds of objects]
         names_looked_up   the attributes that it looks up in other objects when it is called
         attributes        whether what users attach to such objects is behind them, too
 
-    What is not overridden is what holds of any object: it stands for itself, and if its attributes are anybody's
-    business, their number and where they are kept belong to the fingerprint.
+    The defaults hold for any object: it stands for itself, and if code can reach its attributes, their number, the dict
+    in which they are kept, and which of the objects met so far it is, belong to the fingerprint.
 """
 
 from __future__ import annotations
 
 import functools
+import os
 import types
 from collections.abc import Iterator
 from typing import Any, ClassVar, Literal
@@ -24,11 +25,11 @@ from jit.eager.networks import initial_state
 
 from ..facts import Fact
 from ..footprints import Footprint
-from ..known_types import has_state
+from ..known_types import SETTLED, has_state
 from ..observations import Observations
 from ..origins import is_foreign_class
-from ..peeking import asked, space_of
-from ..places import Child, ClassOf, EntryOf, SharedHooks, SlotOf, TableEntryOf, WrappedBy, reference_to
+from ..peeking import asked, is_a, keys_of, space_of
+from ..places import Child, ClassOf, SharedHooks, SlotOf, TableEntryOf, WrappedBy, entry_of, reference_to
 
 TABLES = ("_parameters", "_buffers", "_modules")
 """The tables in which network modules keep what is in their state dict."""
@@ -55,7 +56,7 @@ class Same:
 
 
 class ObjectKind:
-    """Any object; and the base of the kinds of which more is known. See Note [Kinds of objects]."""
+    """The kind of any object, and the base of the kinds of which more is known; see Note [Kinds of objects]."""
 
     called: ClassVar[str] = "an object"
     """Words for an object of this kind."""
@@ -71,7 +72,7 @@ class ObjectKind:
         """The line of the fingerprint for an object.
 
         Args:
-            seen: Takes notes of what may change without another object standing in the place.
+            seen: The observations, in which changes inside the object are noted that leave the same object in place.
             name: What the place is called.
             value: The object.
         """
@@ -80,12 +81,15 @@ class ObjectKind:
         space = space_of(value) if has_state(value) else None
         if space is None:
             return (name, Same(value), answer)
-        tables = [space[t] for t in TABLES if isinstance(space.get(t), dict)]
+        tables: list[Any] = [table for t in TABLES if is_a(table := dict.get(space, t), dict)]
         for table in tables:
             seen.note_order(name, table)
         seen.note_size(name, space)
         seen.note_space(name, value, space)
-        return (name, Same(type(value)), tuple(map(len, (space, *tables))), answer)
+        kind: Any = type(value)
+        itself = (Same(value),) if _has_value(kind) else ()
+        number = seen.note_object(value)  # two places may hold one object, or two that are alike
+        return (name, Same(kind), number, tuple(map(len, (space, *tables))), answer, *itself)
 
     def fact_about(self, value: Any) -> Fact | None:
         """The state of an object that stands in none of its attributes."""
@@ -97,7 +101,7 @@ class ObjectKind:
         Args:
             prefix: What their names begin with.
             value: The object.
-            footprint: What has run.
+            footprint: The code that has run.
         """
         return iter(())
 
@@ -108,6 +112,12 @@ class ObjectKind:
     def has_attributes(self, kind: type) -> bool:
         """Whether attributes are behind objects of a class besides what `below` says."""
         return self.attributes == "always" or (self.attributes == "of subclasses" and kind not in self.types)
+
+
+@functools.lru_cache(4096)
+def _has_value(kind: Any) -> bool:
+    """Whether objects of a class have, besides attributes, a value that never changes: dates, decimal numbers."""
+    return any(base in SETTLED and base is not os.PathLike for base in kind.__mro__)
 
 
 # -- attributes --------------------------------------------------------------------------------------------------
@@ -134,18 +144,18 @@ def attributes_below(prefix: str, value: Any) -> Iterator[Child]:
 
 
 def _in_dict(prefix: str, value: Any, space: dict[str, Any]) -> Iterator[Child]:
-    tables = [t for t in TABLES if isinstance(space.get(t), dict)]
+    tables = [t for t in TABLES if is_a(dict.get(space, t), dict)]
     for table in tables:
-        for key in list(space[table]):
+        for key in keys_of(dict.get(space, table)):
             yield f"{prefix}{key}", TableEntryOf(space, table, key), None
     if "_modules" in tables:
         yield f"{prefix}hooks of all modules", SharedHooks(), None
     always = _keys_of_modules() if "_modules" in tables else ()
-    all_count = type(value).__module__.startswith("jit.") or isinstance(value, types.SimpleNamespace)
-    for key in list(space):
+    all_count = type(value).__module__.startswith("jit.") or is_a(value, types.SimpleNamespace)
+    for key in keys_of(space):
         if key not in tables and key != "__wrapped__":
             counts = (all_count or key in always) and not (isinstance(key, str) and key.startswith("__"))
-            yield f"{prefix}{key}", EntryOf(space.get, key), None if counts else key
+            yield f"{prefix}{key}", entry_of(space, key), None if counts else key
 
 
 _MACHINERY = frozenset({"_cache", "parent", "manager", "lock", "stream", "filters", "handlers", "root"})
@@ -153,10 +163,10 @@ _MACHINERY = frozenset({"_cache", "parent", "manager", "lock", "stream", "filter
 
 def _of_log(prefix: str, value: Any) -> Iterator[Child]:
     """The attributes of loggers, handlers and formatters that code can ask for, besides what makes them work."""
-    if type(value).__module__ == "logging" and not isinstance(value, type):
+    if type(value).__module__ == "logging" and not is_a(value, type):
         for key in list(space_of(value) or ()):
             if key not in _MACHINERY:
-                yield f"{prefix}{key}", EntryOf(vars(value).get, key), key
+                yield f"{prefix}{key}", entry_of(vars(value), key), key
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""Values: tensors, numbers and strings, arrays and buffers, generators of random numbers, what never changes."""
+"""Values: tensors, numbers and strings, arrays and buffers, generators of random numbers, objects that never change."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ import numpy as np
 
 from jit.eager.generators import Generator
 from jit.eager.tensors import Tensor
-from jit.ir.scalars import exactly
+from jit.ir.scalars import exactly, plain_value
 
 from ..contents import copy_of, is_copied
-from ..facts import DecimalContext, NamesOf
+from ..facts import DecimalContext, Fact, NamesOf
 from ..footprints import Footprint
 from ..known_types import PLAIN, SETTLED, is_bare
 from ..observations import Observations
 from ..peeking import attributes_of, space_of
-from ..places import Child, ElementOf, EntryOf
+from ..places import Child, ElementOf, entry_of
 from .object_kind import Line, ObjectKind, Same
 
 
 class Tensors(ObjectKind):
-    """Tensors: which one stands in a place is watched, and what Python can ask of it but for its elements."""
+    """Tensors: which one stands in a place is watched, and all that Python can ask of it except its elements."""
 
     called = "a tensor"
     types = (Tensor,)
@@ -38,7 +38,7 @@ class Tensors(ObjectKind):
 
     def below(self, prefix: str, value: Any, footprint: Footprint) -> Iterator[Child]:
         for key in attributes_of(value):
-            yield f"{prefix}{key}", EntryOf(vars(value).get, key), None
+            yield f"{prefix}{key}", entry_of(vars(value), key), None
 
 
 class Generators(ObjectKind):
@@ -60,7 +60,7 @@ class PlainValues(ObjectKind):
     attributes = "of subclasses"
 
     def look(self, seen: Observations, name: str, value: Any) -> Line:
-        shown = exactly(value)[1] if isinstance(value, (float, complex)) else value
+        shown = exactly(plain_value(value))[1]
         if is_bare(value):
             return (name, type(value), shown)
         space = space_of(value) or {}
@@ -69,7 +69,7 @@ class PlainValues(ObjectKind):
 
 
 class NumpyScalars(ObjectKind):
-    """Numbers of numpy's that are no numbers of Python's."""
+    """Scalars of numpy that are not numbers of Python as well."""
 
     called = "a number of numpy's"
     types = (np.generic,)
@@ -83,16 +83,13 @@ class Decimals(ObjectKind):
 
     called = "a decimal number"
     types = (decimal.Decimal,)
-    attributes = "never"
+    attributes = "of subclasses"
 
-    def includes(self, kind: type) -> bool:
-        return kind is decimal.Decimal
-
-    def look(self, seen: Observations, name: str, value: Any) -> Line:
-        return (name, Same(value), seen.note_fact(name, DecimalContext()))
+    def fact_about(self, value: Any) -> Fact:
+        return DecimalContext()
 
 
-# -- what is watched by a copy of what it holds ------------------------------------------------------------------
+# -- objects that are watched by a copy of their contents --------------------------------------------------------
 
 
 class Buffers(ObjectKind):
@@ -110,7 +107,7 @@ class Buffers(ObjectKind):
 
 
 class Arrays(Buffers):
-    """Arrays of numpy's, and the objects in them."""
+    """Arrays of numpy, and the objects in them."""
 
     called = "an array of numpy's"
     types = (np.ndarray,)
@@ -131,7 +128,7 @@ class Arrays(Buffers):
 
 
 class RandomNumbers(Buffers):
-    """Generators of random numbers of Python's and numpy's, which are watched by their state."""
+    """Random generators of Python and numpy, which are watched by their state."""
 
     called = "a generator of random numbers of Python's or numpy's"
     types = (random.Random, np.random.Generator, np.random.RandomState)
