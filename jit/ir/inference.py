@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .errors import UndecidedSizeError
 from .geometry import broadcast_shapes
 from .graph import Node, Value
 from .op import Op, find
@@ -41,6 +42,8 @@ def inferred_types(node: Node) -> list[Type] | None:
         return op.infer(_arguments(node, op))
     except _UnknownNumber:
         return [_broadcast(node)] if op.kind == "pointwise" else None
+    except UndecidedSizeError:
+        return None
 
 
 def _broadcast(node: Node) -> TensorType:

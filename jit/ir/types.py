@@ -36,9 +36,9 @@ class TensorType(Type):
     def sizes(self) -> tuple[int, ...] | None:
         """The shape if every size is a known number, else None.
 
-        Expressions count as known in a `deciding` block, where somebody answers what is asked about them.
+        Expressions, of strides too, count as known in a `deciding` block, where somebody answers questions about them.
         """
-        for dim in self.shape or ():
+        for dim in (*(self.shape or ()), *(self.strides or ())):
             if type(dim) is not int and (type(dim) is not SizeExpr or not are_decided()):
                 return None
         return self.shape  # type: ignore[return-value]
