@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from .sizes import greatest, least, power
 from .types import BOOL, COMPLEX_SCALAR, FLOAT, INT, ScalarType
 
 bits = struct.Struct("<d").pack
@@ -62,6 +63,8 @@ class ScalarFunction:
     """False where the result always has the type `lowest`."""
     raises: bool = False
     """Whether some numbers make it raise."""
+    of_sizes: Callable[..., Any] | None = None
+    """The same function of sizes that may be expressions, if it gives an int or a bool."""
 
     def may_raise(self, operands: Sequence[Any]) -> bool:
         """Whether it may raise for these operands, some of them known: a division by a number but 0 does not."""
@@ -69,39 +72,49 @@ class ScalarFunction:
         return self.raises and not (divides and type(operands[1]) in (int, float) and operands[1] != 0)
 
 
-def _same(function: Callable[..., Any], lowest: ScalarType | None, raises: bool = False) -> ScalarFunction:
-    return ScalarFunction(function, lowest, raises=raises)
+def _same(function: Callable[..., Any], lowest: ScalarType | None, **more: Any) -> ScalarFunction:
+    return ScalarFunction(function, lowest, **more)
 
 
-def _fixed(function: Callable[..., Any], result: ScalarType, raises: bool = False) -> ScalarFunction:
-    return ScalarFunction(function, result, widens=False, raises=raises)
+def _fixed(function: Callable[..., Any], result: ScalarType, **more: Any) -> ScalarFunction:
+    return ScalarFunction(function, result, widens=False, **more)
+
+
+def _whole(function: Callable[..., Any], lowest: ScalarType | None, **more: Any) -> ScalarFunction:
+    """A function that gives whole numbers for whole numbers, of sizes too."""
+    return ScalarFunction(function, lowest, of_sizes=function, **more)
+
+
+def _said(function: Callable[..., Any]) -> ScalarFunction:
+    """A function that gives a bool, of sizes too."""
+    return ScalarFunction(function, BOOL, widens=False, of_sizes=function)
 
 
 SCALAR_FUNCTIONS: dict[str, ScalarFunction] = {
-    "add": _same(operator.add, INT),
-    "sub": _same(operator.sub, INT),
-    "mul": _same(operator.mul, INT),
-    "floordiv": _same(operator.floordiv, INT, raises=True),
-    "mod": _same(operator.mod, INT, raises=True),
+    "add": _whole(operator.add, INT),
+    "sub": _whole(operator.sub, INT),
+    "mul": _whole(operator.mul, INT),
+    "floordiv": _whole(operator.floordiv, INT, raises=True),
+    "mod": _whole(operator.mod, INT, raises=True),
     "truediv": _same(operator.truediv, FLOAT, raises=True),
-    "pow": _same(operator.pow, None, raises=True),
-    "neg": _same(operator.neg, INT),
-    "abs": _same(abs, None),
-    "min": _same(min, None),
-    "max": _same(max, None),
+    "pow": _same(operator.pow, None, raises=True, of_sizes=power),
+    "neg": _whole(operator.neg, INT),
+    "abs": _whole(abs, None),
+    "min": _same(min, None, of_sizes=least),
+    "max": _same(max, None, of_sizes=greatest),
     "lshift": _same(operator.lshift, INT, raises=True),
     "rshift": _same(operator.rshift, INT, raises=True),
-    "and": _same(operator.and_, BOOL),
-    "or": _same(operator.or_, BOOL),
-    "xor": _same(operator.xor, BOOL),
-    "eq": _fixed(operator.eq, BOOL),
-    "ne": _fixed(operator.ne, BOOL),
-    "lt": _fixed(operator.lt, BOOL),
-    "le": _fixed(operator.le, BOOL),
-    "gt": _fixed(operator.gt, BOOL),
-    "ge": _fixed(operator.ge, BOOL),
-    "not": _fixed(operator.not_, BOOL),
-    "bool": _fixed(bool, BOOL),
+    "and": _whole(operator.and_, BOOL),
+    "or": _whole(operator.or_, BOOL),
+    "xor": _whole(operator.xor, BOOL),
+    "eq": _said(operator.eq),
+    "ne": _said(operator.ne),
+    "lt": _said(operator.lt),
+    "le": _said(operator.le),
+    "gt": _said(operator.gt),
+    "ge": _said(operator.ge),
+    "not": _said(operator.not_),
+    "bool": _said(bool),
     "int": _fixed(int, INT, raises=True),
     "floor": _fixed(math.floor, INT, raises=True),
     "ceil": _fixed(math.ceil, INT, raises=True),

@@ -254,7 +254,7 @@ class SizeExpr(_Base):
     def __pow__(self, other: Any, modulus: Any = None) -> Any:
         if type(other) is not int or other < 0 or modulus is not None:
             return pow(int(self), other, modulus)
-        return math.prod([self] * other)
+        return power(self, other)
 
     def __rpow__(self, other: Any, modulus: Any = None) -> Any:
         return pow(other, int(self), modulus)
@@ -583,6 +583,17 @@ def _without_remainders(a: int, b: int) -> int:
             if type(divisor) is int and divisor % b == 0:
                 found = found + factor * (dividend - _of_terms({product: 1}))
     return found
+
+
+def power(size: int, exponent: int) -> int:
+    """A size to the power of a number.
+
+    Raises:
+        TypeError: The result need not be a size.
+    """
+    if type(exponent) is not int or exponent < 0:
+        raise TypeError(f"a size to the power of {exponent} need not be a size")
+    return math.prod([size] * exponent)
 
 
 # -- minima and maxima -------------------------------------------------------------------------------------------

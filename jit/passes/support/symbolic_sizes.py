@@ -20,7 +20,7 @@ Note [Sizes get names]
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jit.ir import Graph, Node, TensorType, Type, Value
@@ -29,15 +29,7 @@ from jit.ir.graph import map_template
 from jit.ir.inference import SIZES, inferred_types
 from jit.ir.scalars import exactly, scalar_function
 from jit.ir.size_conditions import SizeConditions
-from jit.ir.sizes import SizeExpr, deciding, greatest, least
-
-EXACT: Mapping[str, Callable[..., Any] | None] = {
-    "prim::min": least, "prim::max": greatest,
-    **{f"prim::{name}": None for name in ("add", "sub", "mul", "floordiv", "mod", "neg", "abs", "bool", "int", "not",
-                                          "eq", "ne", "lt", "le", "gt", "ge", "and", "or", "xor", "pow")},
-}  # fmt: skip
-"""Arithmetic that is done with expressions; by its own function, where that is not Python's."""
-
+from jit.ir.sizes import SizeExpr, deciding
 
 _OPAQUE = ("^", "cpp::", "prim::Eval", "prim::raises")
 """Kinds of nodes that are given Values, whatever is known of them: they are no operators of ours, or try one."""
@@ -153,14 +145,11 @@ class _Namer:
             self._become(node, type.shape[dim])
 
     def _arithmetic(self, node: Node) -> None:
-        operands = node.operands
-        if node.kind not in EXACT or any(isinstance(item, Value) for item in operands):
+        function, operands = scalar_function(node.kind), node.operands
+        if function is None or function.of_sizes is None or any(isinstance(item, Value) for item in operands):
             return
-        if not any(type(item) is SizeExpr for item in operands) and node.kind == "prim::pow":
-            return
-        function = EXACT[node.kind] or scalar_function(node.kind).python  # type: ignore[union-attr]
         try:
-            self._become(node, function(*operands))
+            self._become(node, function.of_sizes(*operands))
         except (ArithmeticError, TypeError, ValueError):  # what it raises, it raises when it runs
             return
 

@@ -126,7 +126,7 @@ class _Comparison:
     def __init__(self, recording: Any) -> None:
         self._recording = recording
         self._signatures: dict[Any, Any] = {}
-        """What it is once the sizes of a pattern have names."""
+        """The signatures of the recording, by the sizes that have names."""
 
     def is_same(self, other: Any, pattern: Pattern) -> bool:
         """Whether another recording is the same program once the sizes in `pattern` have names."""
