@@ -8,6 +8,7 @@ CPython reads those without asking.
 from __future__ import annotations
 
 import datetime
+import math
 import numbers
 import operator
 import weakref
@@ -170,18 +171,28 @@ class TracedScalar:
     def __round__(self, digits: int | None = None) -> Any:
         return round(self._decide(), digits)
 
-    def __trunc__(self) -> int:
-        return int(self._decide())
+    def __trunc__(self) -> Any:
+        return self._whole("trunc", math.trunc)
 
-    def __floor__(self) -> int:
-        import math
+    def __floor__(self) -> Any:
+        return self._whole("floor", math.floor)
 
-        return math.floor(self._decide())
+    def __ceil__(self) -> Any:
+        return self._whole("ceil", math.ceil)
 
-    def __ceil__(self) -> int:
-        import math
+    def square_root(self) -> Any:
+        """The result of `math.sqrt`, for code of this package: Python's own takes plain numbers alone."""
+        if self._measured or not self._live:
+            return math.sqrt(self._decide())
+        return self._trace.scalar_node("prim::sqrt", (self,), math.sqrt(self._number))
 
-        return math.ceil(self._decide())
+    def _whole(self, name: str, function: Callable[[Any], int]) -> Any:
+        """A whole number near this one; of elements, which may be no number at all, decided upon."""
+        if self._measured or not self._live:
+            return function(self._decide())
+        if type(self._number) is int:
+            return self
+        return self._trace.scalar_node(f"prim::{name}", (self,), function(self._number))
 
     def __getattr__(self, name: str) -> Any:
         # is_integer, bit_length, real, ...: whatever the number offers, decided upon

@@ -74,6 +74,9 @@ class Recorder(Protocol):
     def sizes_of(self, tensor: Tensor) -> Any:
         """Traced integers for the sizes; None for a tensor that is not recorded."""
 
+    def own_strides(self, tensor: Tensor, plain: tuple[int, ...]) -> tuple[Any, ...]:
+        """The strides of which `plain` are the numbers, for code of this package: traced where sizes make them."""
+
     def strides(self, tensor: Tensor, plain: tuple[int, ...], dim: int | None) -> Any:
         """The strides, or that of `dim`, of which `plain` are the numbers."""
 

@@ -90,6 +90,13 @@ SCALAR_FUNCTIONS: dict[str, ScalarFunction] = {
 }
 """The functions by the name after `prim::`."""
 
+
+def square_root(number: Any) -> Any:
+    """The result of `math.sqrt`, traced if the number is: Python's own function takes plain numbers alone."""
+    traced = getattr(type(number), "square_root", None)
+    return math.sqrt(number) if traced is None else traced(number)
+
+
 _RANK = (BOOL, INT, FLOAT, COMPLEX_SCALAR)
 _OF_PYTHON: dict[type, ScalarType] = {bool: BOOL, int: INT, float: FLOAT, complex: COMPLEX_SCALAR}
 

@@ -565,7 +565,11 @@ def _pieces(size: int, length: int) -> list[int]:
     """`size` cut into pieces of `length`, the last one perhaps shorter."""
     if length == 0:
         return [0]
-    return [min(length, size - start) for start in range(0, size, length)] or [0]
+    lengths, rest = [], size
+    while rest > length:
+        lengths.append(length)
+        rest = rest - length
+    return [*lengths, rest]
 
 
 def _rejoined(F: Ops, g: Sequence[Tensor], meta: Meta, dim: int, lengths: Sequence[int]) -> Tensor:
@@ -716,8 +720,7 @@ def _() -> Iterator[Sample]:
 
 
 def _section_sizes(size: int, sections: int) -> list[int]:
-    each, more = divmod(size, sections)
-    return [each + (i < more) for i in range(sections)]
+    return [(size + sections - 1 - i) // sections for i in range(sections)]
 
 
 @composite("aten::tensor_split.sections(Tensor(a -> *) self, int sections, int dim=0) -> Tensor(a)[]")

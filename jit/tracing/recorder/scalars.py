@@ -28,8 +28,8 @@ class Scalars:
         self.asked_late = False
         """Whether code that asks for exact types has begun to run when numbers had been handed out."""
         self.handed_out: list[weakref.ref[TracedScalar]] = []
-        self._steps: dict[int, tuple[ViewStep, list[TracedScalar]]] = {}
-        """The traced numbers behind plain ones, by the identity of the step."""
+        self._steps: dict[int, tuple[ViewStep, list[TracedScalar], Sequence[Any]]] = {}
+        """The traced numbers behind plain ones and all arguments with them, by the identity of the step."""
 
     @property
     def alive(self) -> list[TracedScalar]:
@@ -51,11 +51,15 @@ class Scalars:
     def note_step(self, step: ViewStep, arguments: Any) -> None:
         """Remember what a step knows as plain numbers, and was given as traced ones."""
         if numbers := [n for n in leaves(tuple(arguments)) if type(n) is TracedScalar]:
-            self._steps[id(step)] = (step, numbers)
+            self._steps[id(step)] = (step, numbers, arguments)
 
     def behind(self, step: ViewStep) -> Sequence[TracedScalar]:
         """The traced numbers behind the plain ones of a step."""
         return self._steps[id(step)][1] if id(step) in self._steps else ()
+
+    def arguments(self, step: ViewStep) -> Sequence[Any]:
+        """The arguments of a step as they were given, traced numbers among them."""
+        return self._steps[id(step)][2] if id(step) in self._steps else step.arguments
 
     def settle(self, path: Sequence[ViewStep], returned: bool = False) -> None:
         """A way to a view is gone once more, by numbers that are plain there: from now on these are decided upon."""

@@ -23,7 +23,7 @@ from jit.ir.errors import Error, TraceError
 from jit.ir.types import UNDEFINED, Type
 
 from ..surroundings.properties import row_major, type_of
-from . import measuring, metadata, python_ops, raising, writes
+from . import measuring, metadata, python_ops, raising, strides, writes
 from .capturing import Captures, Locate
 from .composites import record_composite
 from .gradients import Gradients
@@ -339,6 +339,10 @@ class Trace:
     def strides(self, tensor: Tensor, plain: tuple[int, ...], dim: int | None) -> Any:
         """The strides of a tensor: traced products of sizes where its rows have no gaps."""
         return metadata.strides(self, tensor, plain, dim)
+
+    def own_strides(self, tensor: Tensor, plain: tuple[int, ...]) -> tuple[Any, ...]:
+        """The strides of a tensor for code of this package: traced where sizes make them, and nothing is decided."""
+        return strides.own_strides(self, tensor, plain)
 
     def note_offset(self, tensor: Tensor) -> None:
         """Note that somebody has read where a tensor starts in its storage."""
