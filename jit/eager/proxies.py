@@ -154,7 +154,11 @@ class TracedScalar:
             if self._live:
                 self._trace.note_number(error, name, (left, right))
             raise
-        return self._trace.scalar_node(f"prim::{name}", (left, right), number) if self._live else number
+        if not self._live:
+            return number
+        if number == self._number and type(self._number) is int and _changes_nothing(name, self, left, right):
+            return self
+        return self._trace.scalar_node(f"prim::{name}", (left, right), number)
 
     def __neg__(self) -> Any:
         return self._trace.scalar_node("prim::neg", (self,), -self._number) if self._live else -self._number
@@ -246,6 +250,18 @@ def _pow(self: TracedScalar, other: Any, modulus: Any = None) -> Any:
 setattr(TracedScalar, "__divmod__", _divmod)  # noqa: B010  (a checker would take it for a number)
 setattr(TracedScalar, "__rdivmod__", _rdivmod)  # noqa: B010
 setattr(TracedScalar, "__pow__", _pow)  # noqa: B010
+
+
+def _changes_nothing(name: str, number: TracedScalar, left: Any, right: Any) -> bool:
+    """Whether a whole number is multiplied by 1, or 0 is added to it: of sums and products that begin with these."""
+    neutral = _NEUTRAL.get(name)
+    if neutral is None:
+        return False
+    other = right if left is number else left
+    return type(other) is int and other == neutral
+
+
+_NEUTRAL = {"add": 0, "mul": 1}
 
 
 def _is_number(value: Any) -> bool:

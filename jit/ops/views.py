@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from jit.ir.errors import DimError, ShapeError, UsageError
@@ -66,7 +67,7 @@ def reshape(F: Ops, self: Tensor, shape: Ints) -> Tensor:
 
 def _viewable(self: Tensor, shape: Ints) -> bool:
     old = Geometry(tuple(self.shape), tuple(self.stride()))
-    return old.reshape(infer_size(tuple(shape), old.numel)) is not None
+    return old.regroup(infer_size(tuple(shape), old.numel)) is not None
 
 
 @reshape.onnx
@@ -557,7 +558,7 @@ def _() -> Iterator[Sample]:
 
 
 def _windows(geometry: Geometry, dim: int, lengths: Any) -> list[Geometry]:
-    starts = [sum(lengths[:i]) for i in range(len(lengths))]
+    starts = accumulate(lengths[:-1], initial=0)
     return [geometry.window(dim, start, length) for start, length in zip(starts, lengths)]
 
 

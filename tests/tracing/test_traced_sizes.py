@@ -9,6 +9,7 @@ the whole suite tries the first few samples of each operator; `JIT_ALL_SAMPLES=1
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -17,14 +18,16 @@ import numpy as np
 import pytest
 
 import jit
+from jit import nn
 from jit.ir import Graph, Node, Value
 from jit.ir.graph import map_template
 from jit.ir.op import REGISTRY, Op
+from jit.nn import functional as F
 from jit.tracing.recorder.tracer import Trace
 from jit.tracing.recordings.chains import Chain, fork
 from jit.tracing.recordings.replaying import replay_stages
 from jit.tracing.recordings.stage_recording import record_stage
-from tests.registry_cases import Case, all_cases, differentiable, mapped, tensors_in
+from tests.registry_cases import Case, all_cases, bits, differentiable, mapped, tensors_in
 
 ALL = os.environ.get("JIT_ALL_SAMPLES") == "1"
 SAMPLES = 1000 if ALL else 2
@@ -217,3 +220,185 @@ def test_operators_keep_sizes_traced(op: Op) -> None:
         assert not found
     elif ALL:
         assert found, "this operator needs no exception any more"
+
+
+def test_exceptions_are_operators() -> None:
+    assert {f"aten::{name}" for name in LEFT} <= set(REGISTRY)
+
+
+# -- methods of tensors ------------------------------------------------------------------------------------------
+
+
+def written(x: Any) -> Any:
+    y = x * 1
+    y[0] = 2
+    y[:, 1:] = x[:, 1:] * 3
+    return y
+
+
+def made(x: Any) -> Any:
+    rows, columns = x.shape
+    numbers = jit.arange(columns) + jit.linspace(0, 1, columns) + jit.full((columns,), 2.0)
+    return x + numbers + jit.zeros(x.shape) + jit.ones(rows, 1) + jit.eye(rows, columns) + x.new_zeros(x.shape)
+
+
+METHODS: dict[str, Callable[..., Any]] = {
+    "view": lambda x: x.view(x.shape[0] * x.shape[1], -1),
+    "reshape": lambda x: x.reshape(x.size(0), -1),
+    "reshape of a transposed": lambda x: (x * 1).transpose(0, 1).reshape(-1, x.shape[2]),
+    "reshape of a permuted": lambda x: (x * 1).permute(2, 0, 1).reshape(x.shape[2], -1),
+    "reshape of a slice": lambda x: (x * 1)[:, 1:].reshape(-1),
+    "reshape of a chunk": lambda x: x.chunk(2, -1)[0].reshape(x.shape[0] * x.shape[1], -1),
+    "reshape of a view of a chunk": lambda x: x.chunk(2, -1)[0].unflatten(-1, (1, -1)).transpose(1, 2).reshape(-1),
+    "reshape of an expanded": lambda x: x[:, :1].expand(x.shape).reshape(-1),
+    "expand": lambda x: x[:1].expand(x.shape[0], -1, -1),
+    "repeat": lambda x: x.repeat(x.shape[0], 1, 2),
+    "split": lambda x: x.split([1, x.shape[0] - 1])[1],
+    "tensor_split": lambda x: x.tensor_split(2, 1)[1],
+    "unflatten": lambda x: x.unflatten(2, (-1, 1)),
+    "flatten": lambda x: x.permute(2, 0, 1).flatten(1),
+    "movedim": lambda x: x.movedim(0, -1).reshape(-1, x.shape[0]),
+    "narrow": lambda x: x.narrow(0, 1, x.shape[0] - 1),
+    "slices": lambda x: x[1:, :-1] * x[0, 0],
+    "the last": lambda x: x[x.shape[0] - 1] + x[..., -1].sum(),
+    "indices": lambda x: x[jit.arange(x.shape[0] - 1)] + x[:, [0, 1]].sum(),
+    "unfold": lambda x: x.unfold(1, x.shape[1] // 2, 1).reshape(x.shape[0], -1),
+    "writes": lambda x: written(x[0]),
+    "new tensors": lambda x: made(x[0]),
+    "random": lambda x: x[jit.randperm(x.shape[0])] * jit.randint(0, x.shape[0], (x.shape[2],)) + jit.rand(x.shape),
+    "statistics": lambda x: x.mean() + x.var() + x.std(0).sum() + x.norm(dim=1).sum() + x.sum() / x.numel(),
+    "attention": lambda x: F.softmax(x @ x.transpose(-1, -2), -1) @ x,
+    "causal attention": lambda x: F.scaled_dot_product_attention(x, x, x, is_causal=True),
+    "einsum": lambda x: jit.einsum("bij,bkj->bik", x, x),
+    "resizing": lambda x: F.interpolate(x, scale_factor=1.7),
+    "cross entropy": lambda x: F.cross_entropy(x, x.argmax(1)),
+}
+
+
+def same_program(build: Callable[[], Callable[..., Any]], sizes: Sequence[int], grow: Grow, grad: bool = True) -> None:
+    """Two recordings of `build()` on a tensor of these sizes, and of larger ones, are the same program."""
+    graphs = []
+    for rule in (same, grow):
+        jit.manual_seed(Case.SEED)
+        function, x = build(), jit.randn(*map(rule, sizes))
+        graphs.append(graph_of(function, [x], wanted=[x] if grad else []))
+    assert not leaks(*graphs)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_methods_keep_sizes_traced(name: str) -> None:
+    same_program(lambda: METHODS[name], (3, 4, 6), more)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_gradients_taken_inside_keep_sizes_traced(name: str) -> None:
+    def gradient(x: Any) -> Any:
+        inner = x.detach().requires_grad_()
+        return jit.grad(METHODS[name](inner).sum(), inner)[0]
+
+    same_program(lambda: gradient, (3, 4, 6), more, grad=False)
+
+
+def test_python_that_needs_plain_numbers_pins_them() -> None:
+    with pytest.raises(AssertionError):
+        same_program(lambda: lambda x: x * len(x), (3, 4), more)
+    with pytest.raises(AssertionError):
+        same_program(lambda: lambda x: x * math.sqrt(x.shape[0]), (3, 4), more)
+
+
+# -- layers and steps of training --------------------------------------------------------------------------------
+
+IMAGES = (3, 4, 9, 11)
+MODULES: dict[str, tuple[Callable[[], Any], Sequence[int], Sequence[int]]] = {
+    "linear": (lambda: nn.Linear(8, 6), (3, 5, 8), (3, 5)),
+    "conv1d": (lambda: nn.Conv1d(4, 6, 3, padding=1), (3, 4, 9), (3, 9)),
+    "conv2d": (lambda: nn.Conv2d(4, 6, 3, stride=2), IMAGES, (3, 9, 11)),
+    "conv2d circular": (lambda: nn.Conv2d(4, 6, 3, padding=1, padding_mode="circular"), IMAGES, (3, 9, 11)),
+    "transposed": (lambda: nn.ConvTranspose2d(4, 6, 3, stride=2), IMAGES, (3, 9, 11)),
+    "max pool": (lambda: nn.MaxPool2d(2), IMAGES, IMAGES),
+    "average pool": (lambda: nn.AvgPool2d(3, 2), IMAGES, IMAGES),
+    "adaptive pool": (lambda: nn.AdaptiveAvgPool2d(1), IMAGES, IMAGES),
+    "fractional pool": (lambda: nn.FractionalMaxPool2d(2, output_ratio=0.5), IMAGES, IMAGES),
+    "batch norm": (lambda: nn.BatchNorm2d(4), IMAGES, (3, 9, 11)),
+    "layer norm": (lambda: nn.LayerNorm(8), (3, 5, 8), (3, 5)),
+    "group norm": (lambda: nn.GroupNorm(2, 4), IMAGES, (3, 9, 11)),
+    "instance norm": (lambda: nn.InstanceNorm2d(4, affine=True), IMAGES, (3, 9, 11)),
+    "local norm": (lambda: nn.LocalResponseNorm(2), IMAGES, IMAGES),
+    "dropout": (lambda: nn.Sequential(nn.Dropout(0.5), nn.GELU(), nn.Softmax(-1)), (3, 4), (3, 4)),
+    "attention": (lambda: Attending(nn.MultiheadAttention(8, 2)), (3, 5, 8), (3, 5)),
+    "encoder": (lambda: nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), (3, 5, 8), (3, 5)),
+    "lstm": (lambda: First(nn.LSTM(8, 6, batch_first=True)), (3, 5, 8), (3,)),
+    "gru cell": (lambda: nn.GRUCell(8, 6), (3, 8), (3,)),
+    "unfold": (lambda: nn.Unfold(2), IMAGES, IMAGES),
+    "pixel shuffle": (lambda: nn.PixelShuffle(2), (3, 8, 9, 11), (3, 9, 11)),
+    "upsample": (lambda: nn.Upsample(scale_factor=1.5, mode="bilinear"), IMAGES, IMAGES),
+    "padding": (lambda: nn.ReflectionPad2d(1), IMAGES, IMAGES),
+}
+"""Layers, the sizes of their input, and which of these vary."""
+
+
+class First(nn.Module):
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x: Any) -> Any:
+        return self.inner(x)[0]
+
+
+class Attending(First):
+    def forward(self, x: Any) -> Any:
+        mask = nn.Transformer.generate_square_subsequent_mask(x.shape[0])
+        return self.inner(x, x, x, attn_mask=mask, is_causal=True, need_weights=False)[0]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_layers_keep_sizes_traced(name: str) -> None:
+    build, sizes, varying = MODULES[name]
+    same_program(build, sizes, lambda n: more(n) if n in varying else n)
+
+
+OPTIMIZERS: dict[str, Callable[[Any], Any]] = {
+    "sgd": lambda parameters: jit.optim.SGD(parameters, lr=0.1, momentum=0.9),
+    "adam": lambda parameters: jit.optim.Adam(parameters),
+    "adamw": lambda parameters: jit.optim.AdamW(parameters),
+}
+
+
+def training(optimizer: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    net = nn.Sequential(nn.Linear(3, 6), nn.BatchNorm1d(6), nn.ReLU(), nn.Linear(6, 2))
+    steps = optimizer(net.parameters())
+
+    def step(x: Any) -> Any:
+        steps.zero_grad()
+        loss = (net(x) ** 2).mean()
+        loss.backward()
+        steps.step()
+        return loss.detach()
+
+    return step
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_steps_of_training_keep_sizes_traced(name: str) -> None:
+    same_program(lambda: training(OPTIMIZERS[name]), (4, 3), only(4, more), grad=False)
+
+
+def test_one_recording_serves_steps_of_all_batches() -> None:
+    jit.manual_seed(Case.SEED)
+    step = training(lambda parameters: jit.optim.SGD(parameters, lr=0.1))
+    traced = jit.trace(step)
+    for rows in (4, 5, 7, 6, 9):
+        traced(jit.randn(rows, 3))
+    assert traced.misses <= 3 and traced._last is not None and traced._last.general
+
+
+# -- square roots of traced numbers ------------------------------------------------------------------------------
+
+
+def test_attention_of_other_widths_is_eager_attention() -> None:
+    traced = jit.trace(lambda x: F.scaled_dot_product_attention(x, x, x), optimize=False)
+    for width in (4, 5, 7, 6, 9):
+        x = jit.randn(2, 3, width)
+        assert bits(traced(x)) == bits(F.scaled_dot_product_attention(x, x, x))
+    assert traced.misses == 2

@@ -25,6 +25,8 @@ class Scalars:
         self.open_sizes = open_sizes
         self.left_open = False
         """Whether there were any sizes that depend on elements, and are not fixed."""
+        self.vary = False
+        """Whether sizes vary: derivatives of all stages then read them from tensors."""
         self.asked_late = False
         """Whether code that asks for exact types has begun to run when numbers had been handed out."""
         self.handed_out: list[weakref.ref[TracedScalar]] = []

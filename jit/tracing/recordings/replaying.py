@@ -37,6 +37,7 @@ def replay_stages(
     environment: dict[Value, Any] = {}
     edges: list[Edge | None] = []
     flags = iter(requires_grad)
+    trace.scalars.vary = sized
     token = context.SIZED.set(trace if sized else None)
     watching = context.ANOMALY.set(None)  # what is on the stack here is not what called the operators
     try:
