@@ -402,3 +402,27 @@ def test_attention_of_other_widths_is_eager_attention() -> None:
         x = jit.randn(2, 3, width)
         assert bits(traced(x)) == bits(F.scaled_dot_product_attention(x, x, x))
     assert traced.misses == 2
+
+
+# -- views and copies --------------------------------------------------------------------------------------------
+
+
+def cut(x: Any) -> Any:
+    base = x * 1
+    base[:, :3].reshape(-1).add_(1)
+    return base
+
+
+def turned(x: Any) -> Any:
+    base = x * 1
+    base[: x.shape[0] // 2].t().reshape(-1).add_(1)
+    return base
+
+
+@pytest.mark.parametrize("function", [cut, turned])
+@pytest.mark.parametrize("sizes", [(4, 5, 7, 3, 6, 2), (2, 3, 5, 6, 4, 7), (6, 3, 2, 7, 5, 4)], ids=str)
+def test_whether_reshape_copies_is_decided_for_every_size(function: Callable[[Any], Any], sizes: Sequence[int]) -> None:
+    traced = jit.trace(function)
+    for size in sizes:
+        x = jit.randn(size, size)
+        assert bits(traced(x)) == bits(function(x))
