@@ -271,6 +271,9 @@ METHODS: dict[str, Callable[..., Any]] = {
     "causal attention": lambda x: F.scaled_dot_product_attention(x, x, x, is_causal=True),
     "einsum": lambda x: jit.einsum("bij,bkj->bik", x, x),
     "resizing": lambda x: F.interpolate(x, scale_factor=1.7),
+    "whole numbers": lambda x: (
+        x * (math.floor(x.shape[0] * 0.7) + math.ceil(x.shape[1] / 3) + math.trunc(x.shape[2] / 4))
+    ),
     "cross entropy": lambda x: F.cross_entropy(x, x.argmax(1)),
 }
 
