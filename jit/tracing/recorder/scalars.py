@@ -8,7 +8,7 @@ from typing import Any
 
 from jit.eager.proxies import TracedScalar
 from jit.eager.view_paths import ViewStep
-from jit.ir.graph import leaves
+from jit.ir.graph import leaves, map_template
 
 
 class Scalars:
@@ -52,8 +52,9 @@ class Scalars:
 
     def note_step(self, step: ViewStep, arguments: Any) -> None:
         """Remember what a step knows as plain numbers, and was given as traced ones."""
-        if numbers := [n for n in leaves(tuple(arguments)) if type(n) is TracedScalar]:
-            self._steps[id(step)] = (step, numbers, arguments)
+        if any(type(n) is TracedScalar for n in leaves(tuple(arguments))):
+            own = map_template(_twin, tuple(arguments))  # who has the numbers themselves is the function's business
+            self._steps[id(step)] = (step, [n for n in leaves(own) if type(n) is TracedScalar], own)
 
     def behind(self, step: ViewStep) -> Sequence[TracedScalar]:
         """The traced numbers behind the plain ones of a step."""
@@ -70,3 +71,13 @@ class Scalars:
         for step in path:
             for number in self.behind(step):
                 number._decide()
+
+
+def _twin(number: Any) -> Any:
+    """The same traced number as another object, of which nobody knows; anything else as it is."""
+    if type(number) is not TracedScalar:
+        return number
+    made = object.__new__(TracedScalar)
+    made._trace, made._number, made._measured = number._trace, number._number, number._measured
+    made._value, made._make = number._ir(), None
+    return made
