@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 from jit.eager import context
-from jit.eager.tensors import Tensor, Variable, requires_grad, root_of, tensor_of
+from jit.eager.tensors import Tensor, Variable, requires_grad, root_of, strides_of, tensor_of
 from jit.eager.view_paths import maker_of, refuse_reading
 from jit.ir import Op, dtypes
 from jit.ir.errors import AutogradError
@@ -129,7 +129,7 @@ def _metas_of(value: Any) -> Any:
 
 
 def _geometry_of(value: Tensor) -> Any:
-    return meta_of(value)._replace(strides=value.stride(), offset=value.storage_offset())
+    return meta_of(value)._replace(strides=strides_of(value._array), offset=value.storage_offset())
 
 
 # -- in place ----------------------------------------------------------------------------------------------------------

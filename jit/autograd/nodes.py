@@ -78,11 +78,11 @@ class Meta(NamedTuple):
         return self.offset
 
 
-def meta_of(tensor: Tensor) -> Meta:
-    """The facts of `tensor` that derivatives may want later."""
+def meta_of(tensor: Tensor) -> Any:
+    """The facts of `tensor` that derivatives may want later: a Meta."""
     array, trace = tensor._array, context.SIZED.get()
-    sizes = None if trace is None else trace.sizes_of(tensor)
-    return Meta(array.shape if sizes is None else sizes, from_numpy(array.dtype), tensor.device, array.ndim)
+    meta = Meta(array.shape, from_numpy(array.dtype), tensor.device, array.ndim)
+    return meta if trace is None else trace.meta_of(tensor, meta)
 
 
 class SavedTensor:

@@ -27,7 +27,7 @@ INFERENCE: ContextVar[bool] = ContextVar("inference", default=False)
 ANOMALY: ContextVar[bool | None] = ContextVar("anomaly", default=None)
 """Whether backward looks for NaN; None: anomalies are not looked for at all. See jit.autograd.anomaly."""
 SIZED: ContextVar[Recorder | None] = ContextVar("sized", default=None)
-"""A trace whose sizes vary: derivatives then take sizes from its tensors."""
+"""The trace from whose tensors derivatives take sizes, if they do."""
 PROFILE: ContextVar[Callable[[str, Callable[[], Any]], Any] | None] = ContextVar("profile", default=None)
 """Runs and times an operator given its name; see jit.autograd.profiler."""
 BACKWARD: ContextVar[Any] = ContextVar("backward", default=None)
@@ -246,6 +246,17 @@ def tracing(trace: Recorder | None) -> Iterator[None]:
             TRACE.set(before)
     finally:  # once more: an interrupt may have kept the first one from running
         TRACE.set(before)
+
+
+@contextmanager
+def recording(trace: Recorder) -> Iterator[None]:
+    """Record into `trace` within this block, and let derivatives know the sizes of its tensors."""
+    token = SIZED.set(trace)
+    try:
+        with tracing(trace):
+            yield
+    finally:
+        SIZED.reset(token)
 
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep

@@ -8,6 +8,7 @@ CPython reads those without asking.
 from __future__ import annotations
 
 import datetime
+import math
 import numbers
 import operator
 import weakref
@@ -154,7 +155,11 @@ class TracedScalar:
             if self._live:
                 self._trace.note_number(error, name, (left, right))
             raise
-        return self._trace.scalar_node(f"prim::{name}", (left, right), number) if self._live else number
+        if not self._live:
+            return number
+        if number == self._number and type(self._number) is int and _changes_nothing(name, self, left, right):
+            return self
+        return self._trace.scalar_node(f"prim::{name}", (left, right), number)
 
     def __neg__(self) -> Any:
         return self._trace.scalar_node("prim::neg", (self,), -self._number) if self._live else -self._number
@@ -171,18 +176,28 @@ class TracedScalar:
     def __round__(self, digits: int | None = None) -> Any:
         return round(self._decide(), digits)
 
-    def __trunc__(self) -> int:
-        return int(self._decide())
+    def __trunc__(self) -> Any:
+        return self._whole("trunc", math.trunc)
 
-    def __floor__(self) -> int:
-        import math
+    def __floor__(self) -> Any:
+        return self._whole("floor", math.floor)
 
-        return math.floor(self._decide())
+    def __ceil__(self) -> Any:
+        return self._whole("ceil", math.ceil)
 
-    def __ceil__(self) -> int:
-        import math
+    def square_root(self) -> Any:
+        """The result of `math.sqrt`, for code of this package: Python's own takes plain numbers alone."""
+        if self._measured or not self._live:
+            return math.sqrt(self._decide())
+        return self._trace.scalar_node("prim::sqrt", (self,), math.sqrt(self._number))
 
-        return math.ceil(self._decide())
+    def _whole(self, name: str, function: Callable[[Any], int]) -> Any:
+        """A whole number near this one; of elements, which may be no number at all, decided upon."""
+        if self._measured or not self._live:
+            return function(self._decide())
+        if type(self._number) is int:
+            return self
+        return self._trace.scalar_node(f"prim::{name}", (self,), function(self._number))
 
     def __getattr__(self, name: str) -> Any:
         # is_integer, bit_length, real, ...: whatever the number offers, decided upon
@@ -236,6 +251,18 @@ def _pow(self: TracedScalar, other: Any, modulus: Any = None) -> Any:
 setattr(TracedScalar, "__divmod__", _divmod)  # noqa: B010  (a checker would take it for a number)
 setattr(TracedScalar, "__rdivmod__", _rdivmod)  # noqa: B010
 setattr(TracedScalar, "__pow__", _pow)  # noqa: B010
+
+
+def _changes_nothing(name: str, number: TracedScalar, left: Any, right: Any) -> bool:
+    """Whether a whole number is multiplied by 1, or 0 is added to it: of sums and products that begin with these."""
+    neutral = _NEUTRAL.get(name)
+    if neutral is None:
+        return False
+    other = right if left is number else left
+    return type(other) is int and other == neutral
+
+
+_NEUTRAL = {"add": 0, "mul": 1}
 
 
 def _is_number(value: Any) -> bool:

@@ -74,6 +74,12 @@ class Recorder(Protocol):
     def sizes_of(self, tensor: Tensor) -> Any:
         """Traced integers for the sizes; None for a tensor that is not recorded."""
 
+    def meta_of(self, tensor: Tensor, plain: Any) -> Any:
+        """The facts of a tensor that derivatives may want, of which `plain` are those of this call."""
+
+    def own_strides(self, tensor: Tensor, plain: tuple[int, ...]) -> tuple[Any, ...]:
+        """The strides of which `plain` are the numbers, for code of this package: traced where sizes make them."""
+
     def strides(self, tensor: Tensor, plain: tuple[int, ...], dim: int | None) -> Any:
         """The strides as the function gets them, or that of `dim`; their plain numbers are `plain`."""
 

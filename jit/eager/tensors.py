@@ -229,13 +229,12 @@ class Tensor(Methods):
 
     def stride(self, dim: int | None = None) -> Any:
         """The strides in elements, all or that of `dim`."""
-        array = self._defined()
-        strides = tuple(s // array.itemsize for s in array.strides)
-        if not array.size and not any(strides):  # numpy has none for new arrays without elements
-            strides = contiguous_strides(array.shape)
-        trace = context.asking_trace()
+        strides = strides_of(self._defined())
+        trace = context.TRACE.get()
         if trace is not None:
-            return trace.strides(self, strides, dim)
+            if trace is context.asking_trace():
+                return trace.strides(self, strides, dim)
+            strides = trace.own_strides(self, strides)
         return strides if dim is None else strides[dim]
 
     def storage_offset(self) -> int:
@@ -623,6 +622,14 @@ def _rebuild(kind: type[Tensor], array: Any, requires_grad: bool) -> Tensor:
     tensor._hold(array)
     tensor._requires_grad = requires_grad
     return tensor
+
+
+def strides_of(array: Any) -> tuple[int, ...]:
+    """The strides of an array in elements."""
+    strides = tuple(s // array.itemsize for s in array.strides)
+    if not array.size and not any(strides):  # numpy has none for new arrays without elements
+        return contiguous_strides(array.shape)
+    return strides
 
 
 def root_of(tensor: Tensor) -> Tensor:

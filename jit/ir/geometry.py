@@ -84,6 +84,10 @@ class Geometry(NamedTuple):
         """The geometry of the same elements in `sizes` (without -1), or None if that needs a copy."""
         if self.is_contiguous:
             return Geometry(sizes, contiguous_strides(sizes), self.offset)
+        return self.regroup(sizes)
+
+    def regroup(self, sizes: tuple[int, ...]) -> Geometry | None:
+        """`reshape` of a geometry that is known not to be contiguous."""
         strides = _reshaped_strides(self, sizes)
         return None if strides is None else Geometry(sizes, strides, self.offset)
 
@@ -152,18 +156,21 @@ def wrap_dims(dims: int | tuple[int, ...] | None, ndim: int) -> tuple[int, ...]:
 
 def infer_size(sizes: tuple[int, ...], numel: int) -> tuple[int, ...]:
     """`sizes` with a -1 filled in so that they make `numel` elements."""
-    if sizes.count(-1) > 1:
-        raise ShapeError(f"only one size of {list(sizes)} may be -1")
-    known = 1
-    for size in sizes:
-        if size < -1:
+    known, left = 1, None
+    for dim, size in enumerate(sizes):
+        if size >= 0:
+            known *= size
+        elif size < -1:
             raise ShapeError(f"size {size} in {list(sizes)} is negative")
-        known *= 1 if size == -1 else size
-    if -1 in sizes and known and numel % known == 0:
-        return tuple(numel // known if s == -1 else s for s in sizes)
-    if -1 in sizes or known != numel:
+        elif left is not None:
+            raise ShapeError(f"only one size of {list(sizes)} may be -1")
+        else:
+            left = dim
+    if left is None and known == numel:
+        return sizes
+    if left is None or not known or numel % known:
         raise ShapeError(f"shape {list(sizes)} is invalid for input of size {numel}")
-    return sizes
+    return (*sizes[:left], numel // known, *sizes[left + 1 :])
 
 
 def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:

@@ -463,6 +463,16 @@ class Graph:
         """A new input of `stage` (the last one unless said otherwise)."""
         return self.stages[stage].param.add_output(type, name)
 
+    def retain_inputs(self, kept: Sequence[Value]) -> None:
+        """Let stage 0 have these of its inputs alone; GraphError if another one is used."""
+        param = self.stages[0].param
+        for value in param.outputs:
+            if value not in kept and value.uses:
+                raise GraphError(f"cannot do without the input {value!r}: {next(iter(value.uses)).node.kind} uses it")
+        param.outputs[:] = kept
+        for offset, value in enumerate(kept):
+            value.offset = offset
+
     def set_return(self, outputs: Sequence[Any], updates: Sequence[tuple[Value, Value]] = (), stage: int = -1) -> None:
         """Say what `stage` returns, and which of its inputs hold a new value afterwards."""
         old = self.stages[stage].result

@@ -116,14 +116,21 @@ SCALAR_FUNCTIONS: dict[str, ScalarFunction] = {
     "not": _said(operator.not_),
     "bool": _said(bool),
     "int": _fixed(int, INT, raises=True),
-    "floor": _fixed(math.floor, INT, raises=True),
-    "ceil": _fixed(math.ceil, INT, raises=True),
-    "round": _fixed(round, INT, raises=True),
-    "trunc": _fixed(math.trunc, INT, raises=True),
+    "floor": _fixed(math.floor, INT, raises=True, of_sizes=math.floor),
+    "ceil": _fixed(math.ceil, INT, raises=True, of_sizes=math.ceil),
+    "round": _fixed(round, INT, raises=True, of_sizes=round),
+    "trunc": _fixed(math.trunc, INT, raises=True, of_sizes=math.trunc),
     "float": _fixed(float, FLOAT),
     "sqrt": _fixed(math.sqrt, FLOAT, raises=True),
 }
 """The functions by the name after `prim::`."""
+
+
+def square_root(number: Any) -> Any:
+    """The result of `math.sqrt`, traced if the number is: Python's own function takes plain numbers alone."""
+    traced = getattr(type(number), "square_root", None)
+    return math.sqrt(number) if traced is None else traced(number)
+
 
 _RANK = (BOOL, INT, FLOAT, COMPLEX_SCALAR)
 _OF_PYTHON: dict[type, ScalarType] = {bool: BOOL, int: INT, float: FLOAT, complex: COMPLEX_SCALAR}

@@ -305,10 +305,15 @@ class SizeExpr(_Base):
             raise UndecidedSizeError(f"{self} is asked for as a number, and it is not known here which one")
         return decider.number(self)
 
-    __int__ = __trunc__ = __floor__ = __ceil__ = __index__
+    __int__ = __index__
+
+    def __trunc__(self) -> Any:
+        return self
+
+    __floor__ = __ceil__ = __trunc__
 
     def __round__(self, digits: Any = None) -> Any:
-        return round(int(self), digits)
+        return self if digits is None else round(int(self), digits)
 
     def __float__(self) -> float:
         return float(int(self))

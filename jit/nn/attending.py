@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from jit.eager.namespace import F
 from jit.ir import dtypes
 from jit.ir.errors import DTypeError, ShapeError, UsageError
+from jit.ir.scalars import square_root
 
 __all__ = ["multi_head_attention_forward"]
 
@@ -163,7 +164,7 @@ def _attended(q: Any, k: Any, v: Any, mask: Any, dropout_p: float, causal: bool,
     """The result, and the weights of the values in it, or None if they are not needed."""
     if not need_weights:
         return F.scaled_dot_product_attention(q, k, v, mask, dropout_p, causal), None
-    scores = F.matmul(q / math.sqrt(q.shape[-1]), F.transpose(k, -2, -1))
+    scores = F.matmul(q / square_root(q.shape[-1]), F.transpose(k, -2, -1))
     weights = F.softmax(scores if mask is None else scores + mask, -1)
     weights = F.dropout(weights, dropout_p, True) if dropout_p > 0 else weights
     return F.matmul(weights, v), weights

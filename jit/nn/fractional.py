@@ -72,7 +72,7 @@ def _output_size(name: str, sizes: Any, size: Any, ratio: Any) -> tuple[int, ...
     ratios = spread(ratio, len(sizes))
     if not all(0 < r < 1 for r in ratios):
         raise UsageError(f"{name}: output_ratio is {ratio}; pass a number between 0 and 1")
-    return tuple(int(n * r) for n, r in zip(sizes, ratios, strict=True))
+    return tuple(math.floor(n * r) for n, r in zip(sizes, ratios, strict=True))
 
 
 def _largest(x: Any, kernel: Any, wanted: Any, drawn: Any) -> tuple[Any, Any]:

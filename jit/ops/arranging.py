@@ -350,7 +350,7 @@ def combinations(F: Ops, self: Tensor, r: int, with_replacement: bool) -> Tensor
         raise ShapeError(f"combinations: expects a vector and r >= 0, got {list(self.shape)} and {r}")
     if r == 0:
         return F.zeros([0], dtype=self.dtype)
-    return F.index(self, [F.choices(int(self.shape[0]), r, with_replacement)])
+    return F.index(self, [F.choices(self.shape[0], r, with_replacement)])
 
 
 @combinations.samples

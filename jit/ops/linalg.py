@@ -14,6 +14,7 @@ from jit.ir.geometry import broadcast_shapes, wrap_dim
 from jit.ir.kernel import Kernel
 from jit.ir.op import array, composite
 from jit.ir.samples import Sample, make, sample, strided
+from jit.ir.scalars import square_root
 from jit.ir.types import TensorType
 
 from .views import sum_to
@@ -676,7 +677,7 @@ def scaled_dot_product_attention(
     if enable_gqa:
         key = F.repeat_interleave(key, query.shape[-3] // key.shape[-3], -3)
         value = F.repeat_interleave(value, query.shape[-3] // value.shape[-3], -3)
-    factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+    factor = 1 / square_root(query.shape[-1]) if scale is None else scale
     scores = F.matmul(query * factor, F.transpose(key, -2, -1))
     if is_causal:
         if attn_mask is not None:

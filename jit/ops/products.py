@@ -40,10 +40,9 @@ def cross(F: Ops, self: Tensor, other: Tensor, dim: int | None) -> Tensor:
     if self.ndim != other.ndim:
         raise ShapeError(f"cross: both tensors should have as many dims, got {self.ndim} and {other.ndim}")
     if dim is None:
-        found = [d for d, size in enumerate(self.shape) if size == 3]
-        if not found:
+        dim = next((d for d, size in enumerate(self.shape) if size == 3), None)
+        if dim is None:
             raise ShapeError(f"cross: no dim of {list(self.shape)} has size 3")
-        dim = found[0]
     return _crossed(F, "cross", self, other, dim)
 
 
@@ -116,7 +115,7 @@ def pdist(F: Ops, self: Tensor, p: float) -> Tensor:
     """The p-norms of the differences of every two rows of a matrix [n, k], as a vector [n * (n - 1) / 2]."""
     if self.ndim != 2 or p < 0:
         raise ShapeError(f"pdist: expects a matrix and p >= 0, got the sizes {list(self.shape)} and {p}")
-    first, second = F.unbind(F.triu_indices(int(self.shape[0]), int(self.shape[0]), 1))
+    first, second = F.unbind(F.triu_indices(self.shape[0], self.shape[0], 1))
     return F.linalg_vector_norm(F.index_select(self, 0, first) - F.index_select(self, 0, second), p, -1)
 
 

@@ -375,7 +375,7 @@ def _spread(value: Any, rank: int) -> tuple[Any, ...]:
 
 
 def _scaled(shape: Ints, factors: Sequence[float]) -> tuple[int, ...]:
-    return tuple(math.floor(int(n) * f) for n, f in zip(shape, factors))
+    return tuple(math.floor(n * f) for n, f in zip(shape, factors))
 
 
 @interpolate.samples

@@ -355,7 +355,7 @@ def _limit(F: Ops, S: Tensor, sizes: Ints, atol: Any, rtol: Any) -> Tensor:
             rtol = F.where(F.gt(atol, 0), 0.0, _precision(S.dtype) * max(sizes))
     atol = 0.0 if atol is None else atol
     largest = F.amax(S, (-1,), True) if S.shape[-1] else S
-    parts = [F.unsqueeze(t, -1) if hasattr(t, "ndim") and t.ndim else t for t in (atol, rtol)]
+    parts = [t if isinstance(t, (int, float)) or not t.ndim else F.unsqueeze(t, -1) for t in (atol, rtol)]
     return F.maximum(parts[1] * largest, parts[0])
 
 
@@ -599,7 +599,7 @@ def multi_dot(F: Ops, tensors: Sequence[Tensor]) -> Tensor:
     chain.append(F.unsqueeze(last, 1) if last.ndim == 1 else last)
     if any(a.shape[1] != b.shape[0] for a, b in itertools.pairwise(chain)):
         raise ShapeError(f"linalg.multi_dot: the sizes {[list(t.shape) for t in tensors]} do not fit")
-    split = _order([int(chain[0].shape[0]), *(int(t.shape[1]) for t in chain)])
+    split = _order([chain[0].shape[0], *(t.shape[1] for t in chain)])
 
     def product(i: int, j: int) -> Any:
         return chain[i] if i == j else F.mm(product(i, split[i][j]), product(split[i][j] + 1, j))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from jit.ir.errors import DimError, ShapeError, UsageError
@@ -68,7 +69,7 @@ def reshape(F: Ops, self: Tensor, shape: Ints) -> Tensor:
 
 def _viewable(self: Tensor, shape: Ints) -> bool:
     old = Geometry(tuple(self.shape), tuple(self.stride()))
-    return old.reshape(infer_size(tuple(shape), old.numel)) is not None
+    return old.regroup(infer_size(tuple(shape), old.numel)) is not None
 
 
 @reshape.onnx
@@ -575,7 +576,7 @@ def _() -> Iterator[Sample]:
 
 
 def _windows(geometry: Geometry, dim: int, lengths: Any) -> list[Geometry]:
-    starts = [sum(lengths[:i]) for i in range(len(lengths))]
+    starts = accumulate(lengths[:-1], initial=0)
     return [geometry.window(dim, start, length) for start, length in zip(starts, lengths)]
 
 
@@ -583,7 +584,11 @@ def _pieces(size: int, length: int) -> list[int]:
     """`size` cut into pieces of `length`, the last one perhaps shorter."""
     if length == 0:
         return [0]
-    return [min(length, size - start) for start in range(0, size, length)] or [0]
+    lengths, rest = [], size
+    while rest > length:
+        lengths.append(length)
+        rest = rest - length
+    return [*lengths, rest]
 
 
 def _rejoined(F: Ops, g: Sequence[Tensor], meta: Meta, dim: int, lengths: Sequence[int]) -> Tensor:
@@ -740,8 +745,7 @@ def _() -> Iterator[Sample]:
 
 
 def _section_sizes(size: int, sections: int) -> list[int]:
-    each, more = divmod(size, sections)
-    return [each + (i < more) for i in range(sections)]
+    return [(size + sections - 1 - i) // sections for i in range(sections)]
 
 
 @composite("aten::tensor_split.sections(Tensor(a -> *) self, int sections, int dim=0) -> Tensor(a)[]")

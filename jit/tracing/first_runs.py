@@ -60,7 +60,12 @@ class FirstRuns:
     def _run(self, run: RecordedRun, call: TracedCall) -> None:
         world, draft = run.world, run.draft
         world.watch_random()
-        with run.noted(), context.tracing(draft.trace), replaced(world.numbers, draft.numbers), draft.moved_on_error():
+        with (
+            run.noted(),
+            context.recording(draft.trace),
+            replaced(world.numbers, draft.numbers),
+            draft.moved_on_error(),
+        ):
             run.result = self._watched(run, *self.parameters.arguments(call.names, draft.values))
 
     def _watched(self, run: RecordedRun, args: Any, kwargs: dict[str, Any]) -> Any:

@@ -113,6 +113,31 @@ def test_a_composite_and_its_parts() -> None:
     assert Interpreter(graph).run(0, [np.ones((7, 4), np.float32)])[0][0].shape == (7, 2, 2)
 
 
+def test_composites_in_composites_and_a_foreign_function() -> None:
+    graph, _ = named(
+        """graph(%x : Float(3, 4)) {
+             %0 : int = prim::size[dim=0](%x)
+             %1 : Float(3, 2, 2) = aten::reshape[shape=[%0, 2, 2], body=@0](%x)
+             return (%1)
+           }
+           where @0 = graph(%x : Float(3, 4), %n : int) {
+             %0 : Float(3, 2, 2) = aten::reshape[shape=[%n, 2, 2], body=@1](%x)
+             %1 : bool = prim::raises[op='prim::floordiv', error='DivisionError'](1, %n)
+             prim::Guard[expected=False](%1)
+             return (%0)
+           }
+           where @1 = graph(%x : Float(3, 4), %m : int) {
+             %0 : Float(3, 2, 2) = aten::view[size=[%m, 2, 2]](%x)
+             return (%0)
+           }""",
+        x={0: N},
+    )
+    text = str(graph)
+    assert "where @1 = graph(%x : Float(n, 4)) {" in text and "aten::view[size=[n, 2, 2]](%x)" in text
+    assert "where @0 = graph(%x : Float(n, 4), %n : int) {" in text and "prim::size[dim=0](%x)" in text
+    assert Interpreter(graph).run(0, [np.ones((7, 4), np.float32)])[0][0].shape == (7, 2, 2)
+
+
 def test_what_no_rule_derives_stays() -> None:
     graph, conditions = named(
         """graph(%x : Float(3)) {

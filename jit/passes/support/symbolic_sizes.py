@@ -20,7 +20,7 @@ Note [Sizes get names]
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 from jit.ir import Graph, Node, TensorType, Type, Value
@@ -100,8 +100,10 @@ class _Namer:
     def visit(self, node: Node) -> None:
         """Name the sizes of one node, whose operands have theirs."""
         self.conditions.source = node.source
-        for body in node.subgraphs:
-            self._enter(node, body)
+        body = next(node.subgraphs, None)
+        if body is not None:
+            self._composite(node, body)
+            return
         if not node.kind.startswith(_OPAQUE):
             self.rewrite(node)
         if node.kind in SIZES:
@@ -111,31 +113,32 @@ class _Namer:
         elif scalar_function(node.kind) is not None:
             self._arithmetic(node)
         elif node.kind != "prim::Constant":
-            self._types(node)
+            self._give(node, self._inferred(node))
 
-    def rewrite(self, node: Node) -> None:
-        """Put numbers that are known in the places of their Values."""
-        if any(value in self.numbers for value in node.inputs):
+    def rewrite(self, node: Node, needed: Set[Value] = frozenset()) -> None:
+        """Put numbers that are known in the places of their Values, but for those that are needed as Values."""
+        if any(value in self.numbers and value not in needed for value in node.inputs):
 
             def known(value: Value) -> Any:
-                return self.numbers.get(value, value)
+                return value if value in needed else self.numbers.get(value, value)
 
             attributes = {name: node.resolve(item, known) for name, item in node.attributes.items()}
             node.rewrite(node.resolve(node.args, known), attributes)
 
-    def _enter(self, node: Node, body: Graph) -> None:
-        """Number by number, let the parts of a composite know what it is given; inputs that are numbers go."""
-        kept = []
-        for formal, actual in zip(body.inputs, node.inputs, strict=True):
+    def _composite(self, node: Node, body: Graph) -> None:
+        """Name the sizes of the parts of a composite; inputs that only brought numbers go."""
+        pairs = list(zip(body.inputs, node.inputs, strict=True))
+        for formal, actual in pairs:
+            formal.type = actual.type
             if actual in self.numbers:
                 self.numbers[formal] = self.numbers[actual]
-            else:
-                formal.type = actual.type
-                kept.append(formal)
-        if len(kept) < len(body.inputs):
-            for part in [*body.nodes, body.stages[0].result]:
-                self.rewrite(part)
-            body.stages[0].param.outputs[:] = kept
+        for part in list(body.nodes):
+            self.visit(part)
+        self.rewrite(body.stages[0].result)
+        kept = [(formal, actual) for formal, actual in pairs if formal not in self.numbers or formal.uses]
+        body.retain_inputs([formal for formal, _ in kept])
+        self.rewrite(node, {actual for _, actual in kept})
+        self._give(node, [result.type if isinstance(result, Value) else None for result in body.outputs])
 
     # -- numbers -------------------------------------------------------------------------------------------------
 
@@ -169,9 +172,8 @@ class _Namer:
 
     # -- tensors -------------------------------------------------------------------------------------------------
 
-    def _types(self, node: Node) -> None:
-        bodies = list(node.subgraphs)
-        found = self._of_body(node, bodies[0]) if bodies else self._inferred(node)
+    def _give(self, node: Node, found: Sequence[Type | None]) -> None:
+        """Let the outputs of a node have the types that were found."""
         for value, type in zip(node.outputs, found, strict=False):
             if isinstance(value.type, TensorType):
                 value.type = self._checked(node, value.type, type)
@@ -182,13 +184,6 @@ class _Namer:
         except Error as error:
             raise SizesMisfit(f"{node.kind} at {node.source} takes no other sizes: {error}") from error
         return [None] * len(node.outputs) if found is None else found
-
-    def _of_body(self, node: Node, body: Graph) -> Sequence[Type | None]:
-        """The types that the parts of a composite give."""
-        for part in list(body.nodes):
-            self.visit(part)
-        self.rewrite(body.stages[0].result)
-        return [result.type if isinstance(result, Value) else None for result in body.outputs]
 
     def _checked(self, node: Node, recorded: TensorType, found: Type | None) -> TensorType:
         """The type that a rule has found, if it is the recorded one at the sizes of the recording."""

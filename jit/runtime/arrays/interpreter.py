@@ -8,6 +8,7 @@ Unoptimised graphs give the same bits as eager mode, because both run `jit.runti
 
 from __future__ import annotations
 
+import math
 import operator
 from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
@@ -323,6 +324,7 @@ _SCALARS: dict[str, Callable[..., Any]] = {
     "floordiv": operator.floordiv, "mod": operator.mod, "pow": operator.pow, "and": operator.and_, "or": operator.or_,
     "xor": operator.xor, "lshift": operator.lshift, "rshift": operator.rshift, "neg": operator.neg, "abs": abs,
     "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
+    "floor": math.floor, "ceil": math.ceil, "trunc": math.trunc, "sqrt": math.sqrt,
 }  # fmt: skip
 
 

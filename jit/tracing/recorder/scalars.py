@@ -8,7 +8,7 @@ from typing import Any
 
 from jit.eager.proxies import TracedScalar
 from jit.eager.view_paths import ViewStep
-from jit.ir.graph import leaves
+from jit.ir.graph import leaves, map_template
 
 
 class Scalars:
@@ -25,11 +25,13 @@ class Scalars:
         self.open_sizes = open_sizes
         self.left_open = False
         """Whether there were any sizes that depend on elements, and are not fixed."""
+        self.vary = False
+        """Whether sizes vary: derivatives of all stages then read them from tensors."""
         self.asked_late = False
         """Whether code that asks for exact types has begun to run when numbers had been handed out."""
         self.handed_out: list[weakref.ref[TracedScalar]] = []
-        self._steps: dict[int, tuple[ViewStep, list[TracedScalar]]] = {}
-        """The traced numbers behind plain ones, by the identity of the step."""
+        self._steps: dict[int, tuple[ViewStep, list[TracedScalar], Sequence[Any]]] = {}
+        """The traced numbers behind plain ones and all arguments with them, by the identity of the step."""
 
     @property
     def alive(self) -> list[TracedScalar]:
@@ -50,12 +52,17 @@ class Scalars:
 
     def note_step(self, step: ViewStep, arguments: Any) -> None:
         """Remember the traced numbers that a step was given, which it holds as plain ones."""
-        if numbers := [n for n in leaves(tuple(arguments)) if type(n) is TracedScalar]:
-            self._steps[id(step)] = (step, numbers)
+        if any(type(n) is TracedScalar for n in leaves(tuple(arguments))):
+            own = map_template(_twin, tuple(arguments))  # who has the numbers themselves is the function's business
+            self._steps[id(step)] = (step, [n for n in leaves(own) if type(n) is TracedScalar], own)
 
     def behind(self, step: ViewStep) -> Sequence[TracedScalar]:
         """The traced numbers behind the plain ones of a step."""
         return self._steps[id(step)][1] if id(step) in self._steps else ()
+
+    def arguments(self, step: ViewStep) -> Sequence[Any]:
+        """The arguments of a step as they were given, traced numbers among them."""
+        return self._steps[id(step)][2] if id(step) in self._steps else step.arguments
 
     def settle(self, path: Sequence[ViewStep], returned: bool = False) -> None:
         """Guard the traced numbers behind the steps of a path, since it is replayed with the plain ones."""
@@ -64,3 +71,13 @@ class Scalars:
         for step in path:
             for number in self.behind(step):
                 number._decide()
+
+
+def _twin(number: Any) -> Any:
+    """The same traced number as another object, of which nobody knows; anything else as it is."""
+    if type(number) is not TracedScalar:
+        return number
+    made = object.__new__(TracedScalar)
+    made._trace, made._number, made._measured = number._trace, number._number, number._measured
+    made._value, made._make = number._ir(), None
+    return made

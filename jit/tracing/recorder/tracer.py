@@ -23,7 +23,7 @@ from jit.ir.errors import Error, TraceError
 from jit.ir.types import UNDEFINED, Type
 
 from ..surroundings.properties import row_major, type_of
-from . import measuring, metadata, python_ops, raising, writes
+from . import measuring, metadata, metas, python_ops, raising, strides, writes
 from .capturing import Captures, Locate
 from .caught_errors import TraceErrors
 from .composites import record_composite
@@ -342,6 +342,14 @@ class Trace:
     def strides(self, tensor: Tensor, plain: tuple[int, ...], dim: int | None) -> Any:
         """The strides of a tensor: traced products of sizes where its rows have no gaps."""
         return metadata.strides(self, tensor, plain, dim)
+
+    def meta_of(self, tensor: Tensor, plain: Any) -> Any:
+        """The facts of a tensor that derivatives may want, of which `plain` are those of this call."""
+        return metas.meta_of(self, tensor, plain)
+
+    def own_strides(self, tensor: Tensor, plain: tuple[int, ...]) -> tuple[Any, ...]:
+        """The strides of a tensor for code of this package: traced where sizes make them, and nothing is decided."""
+        return strides.own_strides(self, tensor, plain)
 
     def note_offset(self, tensor: Tensor) -> None:
         """Note that the function has read where a tensor starts in its storage."""

@@ -4,7 +4,7 @@ not recorded yet can be recorded."""
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,7 @@ def replay_stages(
     environment: dict[Value, Any] = {}
     edges: list[Edge | None] = []
     flags = iter(requires_grad)
+    trace.scalars.vary = sized
     token = context.SIZED.set(trace if sized else None)
     watching = context.ANOMALY.set(None)  # what is on the stack here is not what called the operators
     try:
@@ -74,11 +75,18 @@ def _leaf(value: Any, requires_grad: bool) -> Any:
 
 def _bind(trace: Trace, environment: dict[Value, Any], value: Value, result: Any, source: Value | None = None) -> None:
     if type(result) in (bool, int, float, complex):
-        result = TracedScalar(trace, result, value)
+        result = TracedScalar(trace, result, value, measured=_is_measured(environment, value.node))
     environment[value] = result
-    if isinstance(result, Tensor):
+    if isinstance(result, Tensor) and result.defined:  # some results may be left out
         trace.memory.bind_root(result, value, source)
         _hook(trace, value, result)
+
+
+def _is_measured(environment: Mapping[Value, Any], node: Node) -> bool:
+    """Whether the number that a node gives depends on elements; sizes, and what is computed from them, do not."""
+    if not node.kind.startswith("prim::") or node.kind in ("prim::Param", "prim::item"):
+        return True
+    return any(type(n := environment.get(value)) is TracedScalar and n._measured for value in node.inputs)
 
 
 def _hook(trace: Trace, value: Value, tensor: Tensor) -> None:

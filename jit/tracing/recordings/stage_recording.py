@@ -49,7 +49,7 @@ def record_stage(
         roots, weights = _roots(trace, live, gradients, create)
         chosen = [want and edge is not None for edge, want in zip(live.edges, wanted, strict=True)]
         edges = [edge for edge, want in zip(live.edges, chosen, strict=True) if want]
-        with context.tracing(trace), watching(trace.impurity, is_foreign):
+        with context.recording(trace), watching(trace.impurity, is_foreign):
             found = iter(run_backward(roots, weights, edges, True, create, within=True))
             results = [next(found) if want else None for want in chosen]
             trace.graph.set_return([None if r is None else trace.value_of(r) for r in results])

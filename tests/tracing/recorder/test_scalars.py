@@ -41,4 +41,6 @@ def test_a_step_remembers_the_numbers_behind_it() -> None:
     trace.scalars.note_step(step, (0, made))
     trace.scalars.note_step(other, (0, 3))
     behind: Any = trace.scalars.behind(step)
-    assert len(behind) == 1 and behind[0] is made and not trace.scalars.behind(other)
+    assert [n._value for n in behind] == [made._value] and not trace.scalars.behind(other)
+    del made
+    assert not trace.scalars.alive, "what a step remembers is nobody's"
