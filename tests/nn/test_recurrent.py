@@ -270,7 +270,7 @@ def test_padding_goes_to_one_side(side, rows):
         ([2, 1, 0], "must have at least one element"),
         ([2, 1], "expects 3 lengths"),
         ([9, 2, 1], "a length of 9 does not fit 4 steps"),
-        (jit.tensor([2.0, 1.0, 1.0]), "lengths are whole numbers"),
+        (jit.tensor([2.0, 1.0, 1.0]), "lengths should be integers"),
     ],
 )
 def test_wrong_lengths_are_refused(lengths, message):

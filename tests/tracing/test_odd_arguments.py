@@ -303,7 +303,7 @@ def test_a_state_that_is_none_leaves_the_generator_alone():
 
 def test_masks_of_attention_are_no_whole_numbers():
     q = jit.ones(1, 3, 4)
-    with pytest.raises(jit.DTypeError, match="bool or floating, not int64"):
+    with pytest.raises(jit.DTypeError, match="bool or floating, got int64"):
         F.scaled_dot_product_attention(q, q, q, jit.ones(3, 3, dtype=jit.int64))
 
 
