@@ -42,6 +42,11 @@ class Explanation:
         if unserved == key:
             self.also(f"the recording for many sizes does not serve it: {why}")
 
+    def waits(self, key: Any, keys: Sequence[Any], names: Sequence[str]) -> None:
+        """A call ran untraced: every size is another program, and these sizes had not come before."""
+        why = why_anew(key, keys, names)
+        self._say("it ran untraced because sizes are baked in, and these came for the first time: ", why)
+
     def unserved(self, key: Any, why: str) -> None:
         """The recording for many sizes does not serve a call."""
         self._unserved = (key, why)

@@ -166,6 +166,9 @@ class TracedFunction(Watched):
             found, result = self._run(general, call)
             if found:
                 return result
+        if entry is None and self._cache.sizes.waits(call.key):
+            self._explanation.waits(call.key, [*self._cache.entries], call.names)
+            return self._run_alone(call)
         entry = entry or self._entry(call)
         if entry is None:
             return self._run_untraced(call)
@@ -221,6 +224,9 @@ class TracedFunction(Watched):
                 f"{self.__name__} runs untraced from now on where it has no recording yet, because "
                 f"{self._why_untraced()}; {self._explanation}. Pass what varies as a tensor, or call clear_cache()"
             )
+        return self._run_alone(call)
+
+    def _run_alone(self, call: TracedCall) -> Any:
         with recalling(None):
             return self._function(*call.args, **call.kwargs)
 

@@ -23,6 +23,9 @@ from .recordings.shapes import (
 )
 from .surroundings.calls import Entry, Key, TracedCall, leaf_names
 
+MOST_SIZES = 10_000
+"""The number of sizes of which it is known how often they came."""
+
 
 class SizeFamilies:
     """The families of one traced function.
@@ -45,6 +48,20 @@ class SizeFamilies:
                 often = self.dynamic is None and family.calls[key] > OFTEN  # type: ignore[union-attr]
                 return None if often else found
         return None
+
+    def waits(self, key: Key) -> bool:
+        """Whether a call of this key had better run untraced: sizes are baked in, and these have not come before.
+
+        A function that is another program for every size would otherwise be recorded for sizes that never come again,
+        which takes many times as long as running it.
+        """
+        family = self.families.get(_general_key(key)) if self.families else None
+        if family is None or family.closed is None:
+            return False
+        if len(family.calls) >= MOST_SIZES:
+            family.calls.clear()
+        family.calls[key] += 1
+        return family.calls[key] == 1
 
     def may_vary(self, call: TracedCall, recording: Recording) -> bool:
         """Whether a recording could serve other sizes than those of its call."""

@@ -76,11 +76,18 @@ def test_several_tensors_of_varying_sizes():
     assert traced.misses == 2
 
 
-def test_a_size_that_is_baked_in_is_recorded_each_time():
+def test_a_size_that_is_baked_in_is_recorded_when_it_comes_again():
     f = jit.trace(lambda x: sum((x[i] * i for i in range(len(x))), x[0]))
-    for n in range(2, 8):
+    for n in range(2, 20):
         agree(f, f._function, (n, 3))
-    assert f.misses == 6 and "sizes are baked in" in "; ".join(str(v.closed) for v in f._cache.sizes.families.values())
+    assert f.misses == 4 and f.hits == 0
+    assert (
+        "ran untraced because sizes are baked in, and these came for the first time: x has sizes (19, 3)" in f.explain()
+    )
+    for n in (3, 7, 7, 9, 7):
+        agree(f, f._function, (n, 3))
+    assert (f.misses, f.hits) == (6, 3)
+    assert "sizes are baked in" in "; ".join(str(v.closed) for v in f._cache.sizes.families.values())
 
 
 def test_decisions_on_sizes_are_guarded():

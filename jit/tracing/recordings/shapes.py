@@ -16,9 +16,13 @@ Note [Families]
     Only sizes that were seen to differ have names: two that were equal in both calls by chance stay two sizes, and what
     asks whether they are equal leaves a condition.
 
-    Its backwards are recorded for two sizes, too, before one serves them all; they read sizes from the tensors, not
-    from memory. A general recording runs on the interpreter; a size that comes often gets a recording of its own, which
-    is optimised for it.
+    A function that is another program for each of four sizes - a loop over one - is not compared any more, and a size
+    that has not come before runs untraced: recording it would take many times as long, and it may never come again. The
+    second call of that size records it.
+
+    The backwards of a general recording are recorded for two sizes, too, before one serves them all; they read sizes
+    from the tensors, not from memory. A general recording runs on the interpreter; a size that comes often gets a
+    recording of its own, which is optimised for it.
 """
 
 from __future__ import annotations
