@@ -23,7 +23,7 @@ from jit.tracing.recorder.tracer import Trace
 from jit.tracing.recordings.chains import Chain, graph_of
 from jit.tracing.recordings.compiling import optimise, unoptimised
 from jit.tracing.recordings.recording import PARTS, Recording
-from jit.tracing.recordings.shapes import SizeFamily
+from jit.tracing.recordings.shapes import Pattern, SizeFamily, varying_in
 from jit.tracing.surroundings.properties import kind_of
 from jit.tracing.surroundings.surroundings import World, view_of_objects
 
@@ -141,6 +141,8 @@ class Reader:
                 family_key, pattern = key_of(entry["general"][0]), decode(entry["general"][1])
                 if not _is_made_like(pattern, [[int]]) or len(pattern) != len(key.tensors):
                     raise PlainError("this does not say which sizes of the tensors vary")
+                if any(not _names_what_varies(recording, pattern) for recording in recordings):
+                    raise PlainError("a recording for many sizes does not say which of its sizes vary")
                 family = function._cache.sizes.families.setdefault(family_key, SizeFamily())
                 family.general.setdefault(pattern, {})[key] = Entry(recordings)
 
@@ -204,6 +206,12 @@ def _plain(data: Mapping[str, Any], makes: Mapping[str, Any]) -> dict[str, Any]:
         if not _is_made_like(found[name], make):
             raise PlainError(f"its {name!r} is not of the form that it should have")
     return found
+
+
+def _names_what_varies(recording: Recording, pattern: Pattern) -> bool:
+    """Whether the sizes that a recording leaves open are those in which the calls of its key may differ."""
+    inside = all(0 <= index < len(pattern) for index in recording.positions)
+    return inside and sorted(recording.varying) == sorted(varying_in(pattern, recording.positions))
 
 
 def _is_made_like(value: Any, make: Any) -> bool:

@@ -3,8 +3,10 @@
 import contextlib
 import copy
 import dataclasses
+import functools
 import io
 import json
+import operator
 import os
 import pickle
 import random
@@ -431,6 +433,20 @@ def test_a_manifest_that_says_something_else(artifact, value):
     for path in leaves(manifest):
         text = json.dumps(changed(manifest, path, value))
         refused(packed({**members, "manifest.json": text}))
+
+
+@pytest.mark.parametrize("varying", [[], [[0, 1]], [[0, 7]], [[9, 0]], [[0, -1]], [[0, 0], [0, 0]], [[0, 0], [0, 1]]])
+def test_a_recording_for_many_sizes_that_lies_about_them(varying):
+    f = jit.trace(lambda x: x.reshape(x.shape[0], -1).mean(0) * x.shape[0])
+    for n in (3, 4, 5):
+        f(jit.ones(n, 2, 2))
+    members = parts(dumps(f))
+    manifest = json.loads(members["manifest.json"])
+    places = [path for path in leaves(manifest) if path[-1:] == ("varying",)]
+    general = next(path for path in places if functools.reduce(operator.getitem, path, manifest))
+    assert loads(packed(members))(jit.ones(7, 2, 2)).tolist() == [7.0] * 4
+    with pytest.raises(errors.Error, match="does not say which of its sizes vary"):
+        loads(packed({**members, "manifest.json": json.dumps(changed(manifest, general, varying))}))
 
 
 def test_graphs_that_lie(artifact):
