@@ -71,9 +71,6 @@ class Recorder(Protocol):
     def shape_of(self, tensor: Tensor) -> Any:
         """The sizes that the function gets; None for a tensor that is not recorded."""
 
-    def sizes_of(self, tensor: Tensor) -> Any:
-        """Traced integers for the sizes; None for a tensor that is not recorded."""
-
     def meta_of(self, tensor: Tensor, plain: Any) -> Any:
         """The facts of a tensor that derivatives may want, of which `plain` are those of this call."""
 

@@ -240,10 +240,6 @@ class Trace:
         """The sizes of a tensor as the function gets them."""
         return measuring.shape_of(self, tensor)
 
-    def sizes_of(self, tensor: Tensor) -> Any:
-        """Traced integers for the sizes of a tensor that this trace knows; None for others."""
-        return measuring.sizes_of(self, tensor)
-
     def item(self, tensor: Tensor) -> Any:
         """The only element of a tensor as a traced number."""
         return measuring.item(self, tensor)
