@@ -43,6 +43,7 @@ with _collector_resting():  # nothing that importing makes is garbage: searching
     )  # fmt: skip
     from .ir.memory_formats import MemoryFormat, channels_last, channels_last_3d, contiguous_format, preserve_format
     from .library.limits import finfo, iinfo
+    from .library.size_numbers import sym_float, sym_int, sym_sqrt
     from .eager.parallel import get_num_interop_threads, get_num_threads, set_num_interop_threads, set_num_threads
     from .eager.tensors import Size, Tensor, Variable
     from .eager import methods
@@ -86,7 +87,7 @@ __all__ = [
     "int8", "ir", "is_grad_enabled", "is_inference_mode_enabled",
     "is_tensor", "long", "manual_seed", "memory_format", "methods", "nan", "newaxis",
     "nn", "no_grad", "optim", "pi", "preserve_format", "scope", "seed", "set_grad_enabled", "set_rng_state", "short",
-    "tensor", "trace", "uint8", "use_deterministic_algorithms",
+    "sym_float", "sym_int", "sym_sqrt", "tensor", "trace", "uint8", "use_deterministic_algorithms",
     "device", "get_default_device", "get_num_interop_threads", "get_num_threads", "set_default_device",
     "set_num_interop_threads", "set_num_threads",
 ]  # fmt: skip

@@ -23,12 +23,11 @@ NAMING = {
     "passes/distribute.py": (1, "the rule: x + 0 is x, where zeros are joined"),
     "passes/lift_numbers.py": (2, "the rule: numbers beside sums of tensors become operands"),
     "passes/peephole.py": (29, "the rules: what pairs of operators come to"),
-    "passes/straighten.py": (15, "the rules: the spellings that kernels know"),
+    "passes/straighten.py": (16, "the rules: the spellings that kernels know"),
 }
 
 # File -> what the words are that also are names of operators.
 WORDS = {
-    "runtime/arrays/interpreter.py": "arithmetic of numbers, `prim::add`",
     "runtime/llvm/math.py": "functions of the math namespace",
     "runtime/llvm/reduce.py": "monoids",
     "runtime/kernels/nest.py": "monoids",

@@ -164,6 +164,36 @@ class PadPackedSequence(NamedTuple):
     output_0: Tensor
     output_1: Tensor
 
+class LstmLayer(NamedTuple):
+    output_0: Tensor
+    output_1: Tensor
+    output_2: Tensor
+    output_3: Tensor
+    output_4: Tensor
+
+class LstmLayerBackward(NamedTuple):
+    output_0: Tensor
+    output_1: Tensor
+    output_2: Tensor
+
+class GruLayer(NamedTuple):
+    output_0: Tensor
+    output_1: Tensor
+    output_2: Tensor
+
+class GruLayerBackward(NamedTuple):
+    output_0: Tensor
+    output_1: Tensor
+    output_2: Tensor
+
+class RnnLayer(NamedTuple):
+    output_0: Tensor
+    output_1: Tensor
+
+class RnnLayerBackward(NamedTuple):
+    output_0: Tensor
+    output_1: Tensor
+
 class LstmCell(NamedTuple):
     output_0: Tensor
     output_1: Tensor

@@ -156,7 +156,7 @@ class LoadedFunction(TracedFunction):
         )
         self.__name__ = str(manifest["name"])
         self.__doc__ = None
-        self._surroundings.promoted.update(map(str, manifest["promoted"]))
+        self._surroundings.promotions.arguments.update(map(str, manifest["promoted"]))
         reader.fill(self, manifest)
         recordings = [r for entry in self._cache.entries.values() for r in entry.recordings]
         if not recordings:

@@ -29,7 +29,8 @@ from jit.tracing.surroundings.sharing import extent_of
 
 from ..autograd.registered import kind_of_call, registered
 from ..nn import Parameter
-from ..tracing.function import Entry, Key, TracedFunction, _Promoted
+from ..tracing.function import Entry, Key, TracedFunction
+from ..tracing.surroundings.number_arguments import count_of
 from .plain import encode
 
 RECORDING = {
@@ -41,7 +42,7 @@ RECORDING = {
 }  # fmt: skip
 """The plain fields of a recording, and the form of each: a list for any number of items, a tuple for fixed parts, or a
 type."""
-CHAIN = {"keys": [((tuple, tuple, bool), [(type, object)])], "differentiable": [[int]], "sizes": tuple | None}
+CHAIN = {"keys": [((tuple, tuple, bool), [(type, object)])], "differentiable": [[int]], "sizes": [([int], [bool])]}
 CARRIERS = {"bfloat16": np.dtype("uint16"), "complex128": np.dtype("float64")}
 """The numpy dtype that carries elements which safetensors cannot store."""
 
@@ -78,7 +79,7 @@ class ManifestWriter:
         return {
             "name": function.__name__,
             "optimize": function._optimise is not unoptimised,
-            "promoted": sorted(function._surroundings.promoted),
+            "promoted": sorted(function._surroundings.promotions.arguments),
             "signature": _signature(function),
             "owners": self._written_owners(),
             "entries": entries,
@@ -87,7 +88,7 @@ class ManifestWriter:
     # -- recordings ----------------------------------------------------------------------------------------------
 
     def _entry(self, key: Key, place: Any, entry: Entry, tensors: Sequence[Any]) -> dict[str, Any]:
-        promoted = sum(_is_promoted(structure) for structure in key.structure)
+        promoted = count_of(key.structure)
         return {
             "key": encode(tuple(key[:-1])),
             "general": None if place is None else [encode(tuple(place[0][:-1])), encode(place[1])],
@@ -107,7 +108,8 @@ class ManifestWriter:
             )
         nodes = {node: number for number, node in enumerate(trace.graph.nodes)}
         return {
-            **{name: encode(getattr(chain, name)) for name in CHAIN},
+            **{name: encode(getattr(chain, name)) for name in CHAIN if name != "sizes"},
+            "sizes": encode(tuple((each.recorded, each.free) for each in chain.sizes)),
             "graph": self._graph(trace.graph),
             "captures": [self._capture(capture, tensors, promoted) for capture in trace.captures.found],
             "guards": [[nodes[g.node], encode(g.outcome), encode(g.source)] for g in trace.guards.records],
@@ -131,11 +133,17 @@ class ManifestWriter:
     # -- what is captured ----------------------------------------------------------------------------------------
 
     def _capture(self, capture: Capture, tensors: Sequence[Any], promoted: int) -> list[Any]:
-        """The name, and the origin: an `owner` by number, the `grad` of an input, or an argument's `number`."""
+        """The name, and the origin: an `owner` by number, `grad` or `item` of an input, or an argument's `number`.
+
+        Behind numbers stand the sign of those that are sizes, and the number itself if no other will do.
+        """
         if capture.gradient_of is not None and capture.place is None:
             return [capture.name, "grad", capture.gradient_of]
         if capture.number is not None and capture.number < promoted:
-            return [capture.name, "number", capture.number]
+            fixed = [encode(capture.owner)] if capture.is_fixed else []
+            return [capture.name, "number", capture.number, capture.sign, *fixed]
+        if capture.item_of is not None:
+            return [capture.name, "item", capture.item_of, capture.sign]
         if capture.place is not None and capture.place >= len(tensors):
             raise UsageError(f"{capture.name} is a part of an argument that is an object, which cannot be saved")
         owner = capture.owner if capture.place is None else tensors[capture.place]
@@ -224,10 +232,6 @@ def _entries(function: TracedFunction) -> Iterator[tuple[Key, Any, Entry, Sequen
                     yield key, (family_key, pattern), entry, view.tensors
 
 
-def _is_promoted(structure: Structure) -> bool:
-    return structure.kind is _Promoted
-
-
 def _signature(function: TracedFunction) -> Any:
     """Names, kinds and plain defaults of the parameters."""
     if function._parameters.signature is None:
@@ -253,5 +257,6 @@ def _call(node: Node) -> list[Any]:
             f"@jit.autograd.register above {kind_of_call(function).lstrip('^')}, here and where it is loaded"
         )
     treatment = node.attributes.get("treatment", Treatment((), ()))
-    arguments = tuple(None if a is SLOT else (a,) for a in node.attributes.get("arguments", ()))
+    items = node.attributes["arguments"].items if "arguments" in node.attributes else ()
+    arguments = tuple(None if a is SLOT else (a,) for a in items)
     return [encode(arguments), list(treatment.needs), list(treatment.written)]

@@ -8,6 +8,7 @@ nothing else; it imports nothing, and calls nothing that a file names.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import sys
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -23,13 +24,18 @@ from jit.ir import REGISTRY, RandomState, Source, dtypes
 from jit.ir.devices import device
 from jit.ir.dtypes import DType
 from jit.ir.errors import Error, UsageError
-from jit.ir.scalars import bits
+from jit.ir.graph import leaves, map_template
+from jit.ir.parser import parse_size
+from jit.ir.scalars import bits, scalar_function
+from jit.ir.sizes import SizeExpr
 from jit.ops.scatters import as_strided_of
 from jit.tracing.recorder.records import Constant
 from jit.tracing.recordings.results import OutputSpec
+from jit.tracing.recordings.size_formulas import DEEPEST as DEEPEST_FORMULA
+from jit.tracing.recordings.size_formulas import SizeFormula
 
 from ..nn import Parameter
-from ..tracing.function import _Promoted
+from ..tracing.surroundings.number_arguments import Promoted
 
 DEEPEST = 200
 """The greatest depth of nested data."""
@@ -39,7 +45,7 @@ _NAN = "nan:"
 _TYPES: dict[str, type] = {
     t.__name__: t
     for t in (bool, int, float, complex, str, bytes, type(None), list, tuple, dict, OrderedDict, Size, Tensor, Variable)
-} | {"Parameter": Parameter, "Promoted": _Promoted}
+} | {"Parameter": Parameter, "Promoted": Promoted}
 _RECORDS: dict[str, Any] = {t.__name__: t for t in (OutputSpec, Source, Constant)}
 """Dataclasses of this package that are written field by field."""
 
@@ -89,6 +95,24 @@ def _write_type(kind: Any) -> Any:
     if _is_record(kind):
         return [kind.__module__, kind.__qualname__]
     raise UsageError(f"the class {kind.__qualname__} cannot be saved as plain data; use a dataclass or a named tuple")
+
+
+def _write_view(step: ViewStep) -> Any:
+    """The operator, the arguments, the number of the output; then the arguments that are sizes, by their places."""
+    sizes = [[place, _write_size(n)] for place, n in enumerate(leaves(step.arguments)) if _is_size(n)]
+    plain = map_template(lambda number: 0 if _is_size(number) else number, step.arguments)
+    return [step.op.name, encode(plain), step.index, *([sizes] if sizes else [])]
+
+
+def _write_size(size: Any) -> Any:
+    """The text of a size; of a formula, the name of its function and the operands, in which numbers are encoded."""
+    if type(size) is SizeFormula:
+        return {size.kind: [_write_size(o) if _is_size(o) else [encode(o)] for o in size.operands]}
+    return str(size)
+
+
+def _is_size(number: Any) -> bool:
+    return type(number) in (SizeExpr, SizeFormula)
 
 
 def _returned_by(kind: Any) -> str | None:
@@ -223,7 +247,26 @@ def _read_view(content: Any, depth: int) -> ViewStep:
     op = REGISTRY[name]
     if (op.kind != "view" and op is not as_strided_of) or type(arguments) is not tuple:
         raise PlainError(f"{name} is no view")
-    return ViewStep(op, arguments, index)
+    sizes = {_size(place): _read_size(size, 0) for place, size in content[3]} if len(content) > 3 else {}
+    places = itertools.count()
+    return ViewStep(op, map_template(lambda number: sizes.get(next(places), number), arguments), index)
+
+
+def _read_size(content: Any, depth: int) -> Any:
+    if type(content) is str:
+        return parse_size(content)
+    ((kind, operands),) = content.items()
+    if scalar_function(kind) is None or depth > DEEPEST_FORMULA:
+        raise PlainError(f"{kind!r:.60} is no function of numbers, or one inside too many others")
+    found = [_read_number(*o) if type(o) is list else _read_size(o, depth + 1) for o in operands]
+    return SizeFormula(kind, tuple(found))
+
+
+def _read_number(content: Any) -> Any:
+    number = decode(content)
+    if type(number) not in (int, float):
+        raise PlainError(f"expected a number, found {str(content)[:60]}")
+    return number
 
 
 def _read_dict(content: Any, depth: int) -> dict[Any, Any]:
@@ -278,6 +321,6 @@ _KINDS: Mapping[str, tuple[Callable[[Any], bool], _Write, _Read]] = {
         _write_record,
         _read_record,
     ),
-    "view": (_is(ViewStep), lambda v: [v.op.name, encode(v.arguments), v.index], _read_view),
+    "view": (_is(ViewStep), _write_view, _read_view),
 }
 """Kinds by name: whether a value is of it, how it is written, how it is read."""

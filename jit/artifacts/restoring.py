@@ -17,11 +17,12 @@ from jit.eager.generators import Generator, default_generator
 from jit.eager.pytree import Structure, statics
 from jit.eager.tensors import Tensor, tensor_of
 from jit.ir import HANDLE, Graph, Node, Value, dtypes, parse, verify
-from jit.tracing.recorder.records import SLOT, Capture, Composite, Constant, GuardRecord, Treatment
+from jit.tracing.recorder.records import SLOT, Arguments, Capture, Composite, Constant, GuardRecord, Treatment
 from jit.tracing.recorder.tape import Tape
 from jit.tracing.recorder.tracer import Trace
-from jit.tracing.recordings.chains import Chain, graph_of
+from jit.tracing.recordings.chains import Chain, StageSizes, graph_of
 from jit.tracing.recordings.compiling import optimise, unoptimised
+from jit.tracing.recordings.counts import find_elemental
 from jit.tracing.recordings.recording import PARTS, Recording
 from jit.tracing.recordings.shapes import Pattern, SizeFamily, varying_in
 from jit.tracing.surroundings.properties import kind_of
@@ -145,10 +146,11 @@ class Reader:
                     raise PlainError("a recording for many sizes does not say which of its sizes vary")
                 family = function._cache.sizes.families.setdefault(family_key, SizeFamily())
                 family.general.setdefault(pattern, {})[key] = Entry(recordings)
+                function._cache.sizes.counts_are_open |= any(recording.counts for recording in recordings)
 
     def _recording(self, data: Mapping[str, Any], key: Key, function: TracedFunction, view: Any) -> Recording:
         plain = _plain(data, RECORDING)
-        optimiser = optimise if function._optimise is optimise and not plain["general"] else unoptimised
+        optimiser = optimise if function._optimise is optimise else unoptimised
         parts: dict[str, Any] = {
             part: make(**{each.name: plain.pop(each.name) for each in fields(make)}) for part, make in PARTS.items()
         }
@@ -185,15 +187,22 @@ class Reader:
         trace.tape.histories = {values[value]: values[before] for value, before in data["histories"]}
         trace.constants = [c for c in decode(data["constants"]) if isinstance(c, Constant)]
         _restore_draws(trace)
+        find_elemental(trace)
         verify(graph_of(trace))
-        return Chain(trace, **_plain(data, CHAIN))
+        plain = _plain(data, CHAIN)
+        plain["sizes"] = tuple(StageSizes(tuple(recorded), tuple(free)) for recorded, free in plain["sizes"])
+        return Chain(trace, **plain)
 
     def _capture(self, data: Any, value: Value, view: Any) -> Capture:
-        name, kind, number = data
+        name, kind, number, *more = data
         if kind == "grad":
             return Capture(value, None, str(name), gradient_of=number)
         if kind == "number":
-            return Capture(value, None, str(name), number=number)
+            sign, *fixed = more
+            owner = decode(fixed[0]) if fixed else None
+            return Capture(value, owner, str(name), number=number, sign=sign, is_fixed=bool(fixed))
+        if kind == "item":
+            return Capture(value, None, str(name), item_of=number, sign=more[0])
         owner = self._owners[_natural(number, len(self._owners))]
         place = view.index_of(owner) if isinstance(owner, (Tensor, Generator)) else None
         return Capture(value, owner, str(name), place, kind=kind_of(owner) if isinstance(owner, Tensor) else None)
@@ -209,9 +218,10 @@ def _plain(data: Mapping[str, Any], makes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _names_what_varies(recording: Recording, pattern: Pattern) -> bool:
-    """Whether the sizes that a recording leaves open are those in which the calls of its key may differ."""
+    """Whether the sizes that a recording leaves open are those in which the calls of its key may differ, or numbers."""
     inside = all(0 <= index < len(pattern) for index in recording.positions)
-    return inside and sorted(recording.varying) == sorted(varying_in(pattern, recording.positions))
+    of_arguments = [(at, dim) for at, dim in recording.varying if at < len(recording.positions)]
+    return inside and sorted(of_arguments) == sorted(varying_in(pattern, recording.positions))
 
 
 def _is_made_like(value: Any, make: Any) -> bool:
@@ -288,7 +298,7 @@ def _restore_call(node: Node, arguments: Any, treatment: Treatment) -> None:
     tensors = [v for v in node.inputs if v.type is not HANDLE]
     if sum(slots) != len(tensors) or not len(treatment.needs) == len(treatment.written) == len(tensors):
         raise PlainError(f"the arguments of {node.kind} do not fit")
-    node.attributes["arguments"] = tuple(SLOT if a is None else a[0] for a in arguments)
+    node.attributes["arguments"] = Arguments(tuple(SLOT if a is None else a[0] for a in arguments))
     node.attributes["treatment"] = treatment
 
 

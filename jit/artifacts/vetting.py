@@ -18,16 +18,21 @@ from jit.eager.tensors import Tensor, tensor_of
 from jit.eager.view_paths import ViewStep
 from jit.ir import GENERATOR, HANDLE, UNDEFINED, Graph, Node, Op, TensorType, Value, dtypes, find
 from jit.ir.attempts import KIND, attempt_of
+from jit.ir.graph import map_template
 from jit.ir.inference import inferred_types
 from jit.ir.scalars import scalar_function
+from jit.ir.sizes import SizeExpr, SizeSymbol
 from jit.ir.types import BOOL, ScalarType
 from jit.tracing.recorder.metadata import FACTS
 from jit.tracing.recordings.chains import Chain
+from jit.tracing.recordings.named_sizes import symbols_of
 from jit.tracing.recordings.recording import Recording
 from jit.tracing.recordings.results import OutputSpec
+from jit.tracing.recordings.size_formulas import SizeFormula
 from jit.tracing.surroundings.properties import kind_of
 
 from ..tracing.function import Key
+from ..tracing.surroundings.number_arguments import count_of
 from .plain import PlainError
 
 LARGEST = 1 << 40
@@ -186,7 +191,9 @@ def _problems_of_inputs(recording: Recording, chain: Chain, key: Key) -> Iterato
             yield f"the argument %{value.name}"
     for capture in captures:
         owner, type = capture.owner, capture.value.type
-        if isinstance(owner, Tensor):
+        if capture.sign:
+            fits = _is_size_of_number(capture, inputs, key)
+        elif isinstance(owner, Tensor):
             fits = _fits(type, kind_of(owner), set(), False)
         elif isinstance(owner, Generator):
             fits = type is GENERATOR
@@ -196,6 +203,23 @@ def _problems_of_inputs(recording: Recording, chain: Chain, key: Key) -> Iterato
             fits = isinstance(type, ScalarType) and (owner is None or type.name == _scalar_name(owner))
         if not fits:
             yield f"the captured %{capture.value.name}"
+
+
+def _is_size_of_number(capture: Any, inputs: Sequence[Value], key: Key) -> bool:
+    """Whether an input carries a whole number as its size: an argument, or the element of an input before it."""
+    type = capture.value.type
+    if capture.sign not in (1, -1) or not isinstance(type, TensorType) or type.dtype is not dtypes.bool_:
+        return False
+    if type.ndim != 1:
+        return False
+    if capture.number is not None:
+        return _all_below([capture.number], count_of(key.structure))
+    before = list(inputs).index(capture.value)
+    if not _all_below([capture.item_of], before):
+        return False
+    source = inputs[capture.item_of].type
+    is_one = isinstance(source, TensorType) and source.numel == 1
+    return is_one and source.dtype is not None and source.dtype.is_integral
 
 
 def _scalar_name(number: Any) -> str:
@@ -217,6 +241,11 @@ def _problems_of_stages(recording: Recording, chain: Chain) -> Iterator[str]:
     stages = chain.trace.graph.stages
     if not len(chain.keys) == len(chain.differentiable) == len(stages) - 1:
         yield "stages"
+        return
+    count = len(recording.varying) + len(recording.counts)
+    recorded = len(chain.keys) if recording.general else 0
+    if len(chain.sizes) != recorded or any({len(s.recorded), len(s.free)} != {count} for s in chain.sizes):
+        yield "the sizes of stages"
         return
     edges, returns = len(stages[0].inputs), _returned(stages[0])
     for number, (asked, _) in enumerate(chain.keys, 1):
@@ -277,33 +306,63 @@ def _problems_of_effects(recording: Recording) -> Iterator[str]:
 
 def _problems_of_views(recording: Recording) -> Iterator[str]:
     """Faults in the paths by which outputs are views of what the plan returns or was given."""
-    stage = recording.trace.graph.stages[0]
+    stage, sizes = recording.trace.graph.stages[0], _sizes_recorded(recording)
     ends = {"view": stage.outputs, "input": stage.inputs}
     for number, spec in enumerate(recording.result.outputs):
         viewed = ends.get(spec.kind, ())[spec.index] if spec.kind in ends else None
         try:
-            _follow(spec.path, viewed.type if isinstance(viewed, Value) else None)
+            found = _follow(spec.path, viewed.type if isinstance(viewed, Value) else None, sizes)
+            fits = viewed is None or not spec.path or found == stage.outputs[number].type.sizes
         except Exception:  # operators refuse arguments in any way they like
+            fits = False
+        if not fits:
             yield f"the view that output {number} is"
 
 
 def _problems_of_moves(recording: Recording) -> Iterator[str]:
     """Faults in the paths by which inputs become views of themselves."""
-    inputs = recording.trace.graph.stages[0].inputs
+    inputs, sizes = recording.trace.graph.stages[0].inputs, _sizes_recorded(recording)
     for index, path, _ in recording.effects.moves:
         try:
-            _follow(path, inputs[index].type if index >= 0 else None)
+            _follow(path, inputs[index].type if index >= 0 else None, sizes)
         except Exception:  # as above
             yield f"the view that input {index} becomes"
 
 
-def _follow(path: Sequence[Any], type: Any) -> None:
-    """Follow a path from a tensor of some type; an exception if that is impossible."""
+def _sizes_recorded(recording: Recording) -> Mapping[SizeSymbol, int]:
+    """The sizes that vary, as they were when the function was recorded."""
+    if not recording.general:
+        return {}
+    shapes = [value.type.sizes if isinstance(value.type, TensorType) else () for value in recording.trace.graph.inputs]
+    named = zip(symbols_of(recording.varying), recording.varying)
+    known = [(s, shapes[i] or (), d) for s, (i, d) in named if 0 <= i < len(shapes)]
+    return {symbol: shape[dim] for symbol, shape, dim in known if 0 <= dim < len(shape)}
+
+
+def _follow(path: Sequence[Any], viewed: Any, sizes: Mapping[SizeSymbol, int]) -> Any:
+    """The sizes of the view to which a path leads from a tensor of some type; an exception if that is impossible.
+
+    Args:
+        path: The steps.
+        viewed: The type of the tensor.
+        sizes: The sizes of which the numbers in the steps may be made, as the types of the graph have them.
+    """
+
+    def known(number: Any) -> Any:
+        if type(number) not in (SizeExpr, SizeFormula):
+            return number
+        found = number.evaluate(sizes) if number.symbols <= sizes.keys() else None
+        if type(found) is not int:
+            raise ValueError(number)
+        return found
+
     for step in path:
-        if not isinstance(step, ViewStep) or not isinstance(type, TensorType):
+        if not isinstance(step, ViewStep) or not isinstance(viewed, TensorType):
             raise TypeError(step)
-        arguments = coerce(step.op, (tensor_of(np.zeros(0)), *step.arguments))[1:]
-        type = step.op.infer([type, *arguments])[step.index]
+        given = map_template(known, step.arguments)
+        arguments = coerce(step.op, (tensor_of(np.zeros(0)), *given))[1:]
+        viewed = step.op.infer([viewed, *arguments])[step.index]
+    return getattr(viewed, "sizes", None)
 
 
 def _all_below(numbers: Sequence[Any], end: int) -> bool:

@@ -442,9 +442,16 @@ class OpNode(Node):
     def _fit(self, F: Any, gradient: Any, meta: Meta | None) -> Any:
         if gradient is None or meta is None:
             return gradient
-        if self.op.kind == "pointwise" and gradient._array.shape != tuple(map(concrete, meta.shape)):
+        if self.op.kind == "pointwise" and self._is_broadcast(gradient, meta):
             gradient = F.sum_to_size(gradient, meta.shape)
         return gradient if gradient.dtype is meta.dtype else F._to_copy(gradient, dtype=meta.dtype)
+
+    def _is_broadcast(self, gradient: Any, meta: Meta) -> bool:
+        """Whether an argument has other sizes than the result."""
+        trace, shape = context.TRACE.get(), meta.shape
+        if trace is not None and sum(each is not None and each.ndim > 0 for each in self.metas) > 1:
+            trace.decide_same(gradient, shape)
+        return bool(gradient._array.shape != tuple(map(concrete, shape)))
 
 
 @functools.cache
@@ -592,7 +599,7 @@ def scatter(F: Any, path: Sequence[ViewStep], base: Any, source: Any) -> Any:
     """
     along = [base]
     for at, step in enumerate(path[:-1]):
-        if shares_places(step, along[-1].shape):
+        if shares_places(step, along[-1]):
             source = scatter_steps(F, path[at:], along[-1], source)
             path = path[:at]
             break
@@ -602,11 +609,11 @@ def scatter(F: Any, path: Sequence[ViewStep], base: Any, source: Any) -> Any:
     return source
 
 
-def shares_places(step: ViewStep, sizes: Any) -> bool:
-    """Whether several elements that `step` shows lie at one place, so that it and all after it are written as one."""
+def shares_places(step: ViewStep, base: Any) -> bool:
+    """Whether several elements that `step` shows of `base` lie at one place: it and all after it are written as one."""
     if step.op.scatter is not None and step.op is not as_strided_of:
         return False
-    return shown_by(step, Geometry.contiguous(tuple(sizes))).overlaps
+    return shown_by(step, Geometry.contiguous(tuple(base.shape))).overlaps
 
 
 def scatter_steps(F: Any, path: Sequence[ViewStep], base: Any, source: Any) -> Any:
@@ -619,8 +626,9 @@ def scatter_steps(F: Any, path: Sequence[ViewStep], base: Any, source: Any) -> A
         source: A tensor of the part's sizes.
     """
     step, *further = path
-    if not further and step.op.scatter is not None and not step.op.schema.returns[0].type.is_list:
-        return step.op.scatter(F, base, source, *step.arguments)
+    if not further and step.op.scatter is not None:
+        which = (step.index,) if step.op.schema.returns[0].type.is_list else ()
+        return step.op.scatter(F, base, source, *which, *step.arguments)
     geometry = shown_by(step, Geometry.contiguous(tuple(base.shape)))
     for other in further:
         geometry = shown_by(other, geometry)

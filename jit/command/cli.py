@@ -49,7 +49,12 @@ _input = click.option(
 @click.option("--output", "-o", required=True, type=click.Path(dir_okay=False), help="Where to write the model.")
 @_input
 @click.option("--opset", type=int, default=None, help="ONNX operator set, 9 to 26; 20 by default.")
-@click.option("--dynamic", multiple=True, metavar="x:0=batch", help="A size that may differ from run to run.")
+@click.option(
+    "--dynamic",
+    multiple=True,
+    metavar="x:0=batch[:1:64]",
+    help="A size that may differ from run to run, and its least and greatest value.",
+)
 @click.option("--input-names", default=None, help="Comma-separated names for the model's inputs.")
 @click.option("--output-names", default=None, help="Comma-separated names for the model's outputs.")
 @click.option("--stage", type=click.IntRange(min=0), default=0, help="0 the function, 1 its gradients, ...")

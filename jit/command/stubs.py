@@ -162,6 +162,7 @@ class Ops(Protocol):
     """Every operator by its ATen name, over tensors or writing a graph."""
 
     def no_grad(F) -> AbstractContextManager[object]: ...
+    def is_grad_enabled(F) -> bool: ...
 '''
 
 _OPERANDS = {

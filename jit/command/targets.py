@@ -202,21 +202,28 @@ def _from_file(name: str | None, path: Path) -> list[tuple[str | None, Any]]:
     return [(key, loaded[key]) for key in loaded.files]
 
 
-def parse_dynamic(texts: Sequence[str]) -> dict[str, dict[int, str]]:
-    """`x:0=batch,2=height` as {"x": {0: "batch", 2: "height"}}.
+def parse_dynamic(texts: Sequence[str]) -> dict[str, dict[int, Any]]:
+    """`x:0=batch,2=height:8:512` as {"x": {0: "batch", 2: ("height", 8, 512)}}.
 
     Raises:
         UsageError: A text is not of this form.
     """
-    axes: dict[str, dict[int, str]] = {}
+    axes: dict[str, dict[int, Any]] = {}
     for text in texts:
         name, _, rest = text.partition(":")
         for item in rest.split(","):
-            match = re.fullmatch(r"\s*(-?\d+)\s*=\s*([A-Za-z_]\w*)\s*", item)
+            match = re.fullmatch(r"\s*(-?\d+)\s*=\s*([A-Za-z_]\w*)(?::(\d*):(\d*))?\s*", item)
             if not name or match is None:
-                raise UsageError(f"a dynamic axis is x:0=batch or x:0=batch,2=height, and {text!r} is not")
-            axes.setdefault(name, {})[int(match[1])] = match[2]
+                raise UsageError(
+                    f"a dynamic axis is x:0=batch, x:0=batch,2=height, or x:0=batch:1:64 with its least and its "
+                    f"greatest size, and {text!r} is not"
+                )
+            axes.setdefault(name, {})[int(match[1])] = _axis(*match.groups()[1:])
     return axes
+
+
+def _axis(name: str, low: str | None, high: str | None) -> Any:
+    return name if low is None else (name, int(low or 1), int(high) if high else None)
 
 
 def tensors_of(args: Any) -> list[Tensor]:

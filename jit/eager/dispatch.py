@@ -121,10 +121,10 @@ def _int(value: Any) -> Any:
         return value
     if isinstance(value, bool):  # most likely a keepdim=True passed where a dim is expected
         raise Mismatch
-    if isinstance(value, (int, np.integer)) or (
-        isinstance(value, Tensor) and value.ndim == 0 and value.dtype.category == dtypes.INTEGRAL
-    ):
+    if isinstance(value, (int, np.integer)):
         return int(value)
+    if isinstance(value, Tensor) and value.ndim == 0 and value.dtype.category == dtypes.INTEGRAL:
+        return value.item()  # which a trace follows
     raise Mismatch
 
 

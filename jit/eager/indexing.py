@@ -43,7 +43,7 @@ def set_item(tensor: Tensor, key: Any, value: Any) -> None:
 
 
 def _without_leading_ones(value: Tensor, ndim: int) -> Tensor:
-    while value.ndim > ndim and value._array.shape[0] == 1:
+    while value.ndim > ndim and value.shape[0] == 1:
         value = value[0]
     return value
 

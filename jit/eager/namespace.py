@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from .context import no_grad
+from .context import is_grad_enabled, no_grad
 
 
 class Namespace:
     """Every operator by its ATen name."""
 
     no_grad = staticmethod(no_grad)
+    is_grad_enabled = staticmethod(is_grad_enabled)
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"no operator is called {name!r}")

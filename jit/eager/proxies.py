@@ -72,7 +72,8 @@ class TracedScalar:
         return operator.index(self._decide())
 
     def __int__(self) -> int:
-        return int(self._decide())
+        whole = self.as_int()  # what is decided upon: other floats may give the same
+        return whole._decide() if type(whole) is TracedScalar else int(whole)
 
     def __float__(self) -> float:
         return float(self._decide())
@@ -100,7 +101,7 @@ class TracedScalar:
         measured, which would hardly ever be the same again: the trace notes that instead."""
         if not self._live or self._trace.printing:
             return self._number
-        if not self._measured or type(self._number) is not float:
+        if not self._measured or type(self._number) is not float or not self._trace.reads_elements(self._ir()):
             return self._decide()
         self._trace.note_text()
         return self._number
@@ -174,7 +175,7 @@ class TracedScalar:
         return self._trace.scalar_node("prim::abs", (self,), abs(self._number)) if self._live else abs(self._number)
 
     def __round__(self, digits: int | None = None) -> Any:
-        return round(self._decide(), digits)
+        return self._whole("round", round) if digits is None else round(self._decide(), digits)
 
     def __trunc__(self) -> Any:
         return self._whole("trunc", math.trunc)
@@ -186,10 +187,22 @@ class TracedScalar:
         return self._whole("ceil", math.ceil)
 
     def square_root(self) -> Any:
-        """The result of `math.sqrt`, for code of this package: Python's own takes plain numbers alone."""
+        """The result of `math.sqrt`: Python's own takes plain numbers alone."""
         if self._measured or not self._live:
             return math.sqrt(self._decide())
         return self._trace.scalar_node("prim::sqrt", (self,), math.sqrt(self._number))
+
+    def as_int(self) -> Any:
+        """The result of `int`, which Python's own makes a plain number."""
+        return self._whole("int", int)
+
+    def as_float(self) -> Any:
+        """The result of `float`, which Python's own makes a plain number."""
+        if self._measured or not self._live:
+            return float(self._decide())
+        if type(self._number) is float:
+            return self
+        return self._trace.scalar_node("prim::float", (self,), float(self._number))
 
     def _whole(self, name: str, function: Callable[[Any], int]) -> Any:
         """A whole number near this one; of elements, which may be no number at all, decided upon."""

@@ -16,7 +16,7 @@ import numpy as np
 from jit.ir.errors import Error, UsageError
 from jit.ir.scalars import exactly, plain_value
 
-from .proxies import TracedScalar
+from .proxies import TracedScalar, concrete
 from .tensors import Size, Tensor
 
 
@@ -289,6 +289,22 @@ def statics(structure: Structure, keys: bool = True) -> Iterator[Any]:
         yield from statics(child, keys)
 
 
+def with_plain_keys(structure: Structure) -> Structure:
+    """A structure with plain numbers for the traced ones in keys and frozen sets, on which hashing has decided."""
+    keys = tuple(Static(_hashed(key.value)) if type(key) is Static else key for key in structure.keys)
+    return structure._replace(keys=keys, children=tuple(map(with_plain_keys, structure.children)))
+
+
+def _hashed(value: Any) -> Any:
+    """A hashed value with plain numbers; itself, where it has no traced ones."""
+    if not issubclass(type(value), (tuple, frozenset)):
+        return concrete(value)
+    items = [_hashed(item) for item in value]
+    if all(new is old for new, old in zip(items, value, strict=True)):
+        return value
+    return value._make(items) if hasattr(value, "_make") else type(value)(items)
+
+
 def _is_whole(key: Any) -> bool:
     """Whether a key is nothing but a number or a string, or a tuple of them."""
     return type(key) in _WHOLE or (type(key) is tuple and all(map(_is_whole, key)))
@@ -307,12 +323,18 @@ def _text_of(key: Any) -> str:
 
 def paths(structure: Structure, prefix: str = "") -> list[str]:
     """A name per leaf: `x`, `x.0`, `x.weight`."""
-    kind, keys, children = structure
+    kind, _, children = structure
     if kind == "tensor":
         return [prefix or "input"]
     if kind == "static":
         return []
+    return [p for part, child in zip(part_names(structure, prefix), children) for p in paths(child, part)]
+
+
+def part_names(structure: Structure, prefix: str = "") -> list[str]:
+    """The name of each part of a container: `x.0`, `x.weight`."""
+    kind, keys, children = structure
     names = [_text_of(k.value) if type(k) is Static else str(k) for k in keys] or [str(i) for i in range(len(children))]
     fields = getattr(kind, "_fields", ())
     names[: len(fields)] = fields
-    return [p for n, c in zip(names, children, strict=True) for p in paths(c, f"{prefix}.{n}" if prefix else n)]
+    return [f"{prefix}.{name}" if prefix else name for name in names]

@@ -89,8 +89,14 @@ class Recorder(Protocol):
     def note_offset(self, tensor: Tensor) -> None:
         """Note that the function has read where a tensor starts in its storage."""
 
+    def decide_same(self, tensor: Tensor, sizes: Sequence[Any]) -> None:
+        """Note that it is decided which sizes of a tensor are these."""
+
     def note_layout(self, tensor: Tensor) -> None:
         """Note that the function has read whether a tensor is contiguous."""
+
+    def note_own_layout(self, tensor: Tensor) -> None:
+        """Note that code of this package has read whether a tensor is contiguous."""
 
     def meet(self, tensor: Tensor) -> None:
         """Note that `tensor` is about to become a view of itself."""
@@ -110,6 +116,9 @@ class Recorder(Protocol):
     @property
     def printing(self) -> int:
         """The number of calls of `print` under way."""
+
+    def reads_elements(self, value: Value) -> bool:
+        """Whether a traced number was computed from elements of tensors."""
 
     def scalar_node(self, kind: str, operands: Sequence[Any], number: Any) -> TracedScalar:
         """Record a computation on numbers, whose outcome is `number`."""

@@ -45,10 +45,10 @@ class Storage:
     writer: Source | None
     """The user's line of the last in-place operation."""
 
-    def written(self) -> None:
-        """Note an in-place operation."""
+    def written(self, source: Source | None = None) -> None:
+        """Note an in-place operation; `source` is the user's line, where it is known already."""
         self.version += 1
-        self.writer = context.user_source()
+        self.writer = source or context.user_source()
 
 
 _in_inference_mode = context.INFERENCE.get
@@ -251,9 +251,9 @@ class Tensor(Methods):
         """True if the elements lie in row-major order, or in that of another memory format, without gaps."""
         array = self._defined()
         strides = tuple(s // array.itemsize for s in array.strides)
-        trace = context.asking_trace()
+        trace = context.TRACE.get()
         if trace is not None:
-            trace.note_layout(self)
+            (trace.note_layout if trace is context.asking_trace() else trace.note_own_layout)(self)
         if memory_format == "contiguous_format":
             return is_contiguous(array.shape, strides)
         return is_in_format(as_memory_format(memory_format), array.shape, strides)

@@ -10,12 +10,13 @@ Note [Views that somebody else made]
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from jit.ir import Op, Source
 from jit.ir.errors import AutogradError
 from jit.ir.geometry import Geometry
+from jit.ir.graph import map_template
 from jit.ops.scatters import as_strided_of
 from jit.runtime.arrays.arrays import address_of, geometry_of
 
@@ -30,6 +31,15 @@ class ViewStep(NamedTuple):
     index: int  # type: ignore[assignment]
     maker: Maker | None = None
     """The maker of the view, if no derivative was recorded: see Note [Views that somebody else made]."""
+
+
+ViewPath = tuple[ViewStep, ...]
+"""The way from a base to a view."""
+
+
+def with_numbers(path: Sequence[ViewStep], number: Callable[[Any], Any]) -> ViewPath:
+    """A path in which `number(n)` stands for each n among the arguments of its steps."""
+    return tuple([step._replace(arguments=map_template(number, step.arguments)) for step in path])
 
 
 class Maker(NamedTuple):

@@ -17,7 +17,7 @@ element type that the opset does not know is `Unsupported`, so that a symbolic n
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, zip_longest
 from typing import TYPE_CHECKING, Any
@@ -27,6 +27,7 @@ import numpy as np
 from jit.ir import dtypes
 from jit.ir.dtypes import DType
 from jit.ir.geometry import wrap_dims
+from jit.ir.sizes import SizeExpr
 
 from . import complexes
 from .complexes import Pairs, as_pairs
@@ -34,6 +35,7 @@ from .dims import Dim, ExportedType
 from .opsets import OPSETS, TYPE_STRINGS, element_type
 from .proxies import OnnxProxy, Scalar, Unsupported
 from .signatures import Signature, first_opset, signature
+from .size_nodes import SizeNodes, needs_a_number
 
 if TYPE_CHECKING:
     import onnx_ir
@@ -81,8 +83,8 @@ class Recorded:
 
     @property
     def shape(self) -> tuple[Any, ...]:
-        """The sizes: numbers, and Scalars where they are the size of a dynamic axis."""
-        return tuple(size if isinstance(size, int) else self.builder.axis_size(size) for size in self._dims())
+        """The sizes: numbers, expressions of dynamic axes, and Scalars that cannot be used where they are unknown."""
+        return tuple(self.builder.unknown_size() if size is None else size for size in self._dims())
 
     def _dims(self) -> tuple[Dim, ...]:
         if self.type.shape is None:
@@ -104,14 +106,14 @@ class OnnxCall:
 class OnnxBuilder:
     """Makes ONNX nodes for one opset, in order."""
 
-    def __init__(self, opset: int, axes: Mapping[str, tuple[OnnxProxy, int]] | None = None) -> None:
+    def __init__(self, opset: int) -> None:
         import onnx_ir
 
         self._ir = onnx_ir
         self.opset = opset
         """The version of the standard operators."""
-        self.axes: dict[str, tuple[OnnxProxy, int]] = dict(axes or {})
-        """Name of a dynamic axis -> an input and its dim that have it."""
+        self.sizes = SizeNodes(self)
+        """Writes sizes that follow from dynamic axes."""
         self.nodes: list[onnx_ir.Node] = []
         self.constants: dict[Any, OnnxProxy] = {}
         """Every constant once, by element type, shape and bytes."""
@@ -167,6 +169,8 @@ class OnnxBuilder:
         if dtype is None:
             dtype = like.dtype if like is not None else None
         dtype = None if dtype is None else dtypes.as_dtype(dtype)
+        if type(value) is SizeExpr:
+            value = self.sizes.number(value)
         if isinstance(value, OnnxProxy):
             return value if dtype is None else self.cast(value, dtype)
         array = _as_array(value, dtype)
@@ -182,9 +186,11 @@ class OnnxBuilder:
         if isinstance(items, OnnxProxy) and not isinstance(items, Scalar):
             return self.cast(items, dtypes.int64)
         listed = list(items) if isinstance(items, (tuple, list)) else [items]
-        if not any(isinstance(item, OnnxProxy) for item in listed):
+        if not any(map(_is_traced, listed)):
             return self.constant(np.array([operator.index(item) for item in listed], np.int64))
-        pieces = [piece for traced, run in groupby(listed, _is_proxy) for piece in self._pieces(traced, list(run))]
+        if not any(isinstance(item, OnnxProxy) for item in listed):
+            return self.sizes.several(listed)
+        pieces = [piece for traced, run in groupby(listed, _is_traced) for piece in self._pieces(traced, list(run))]
         return pieces[0] if len(pieces) == 1 else self.op("Concat", *pieces, axis=0)
 
     def cast(self, x: OnnxProxy, dtype: DType | str | None) -> OnnxProxy:
@@ -230,26 +236,21 @@ class OnnxBuilder:
 
     # -- sizes ---------------------------------------------------------------------------------------------------
 
-    def size_of(self, x: OnnxProxy, dim: int, name: str | None) -> Scalar:
-        """The size of dim `dim` of `x`, which is that of the dynamic axis `name` if it has one.
+    def size_of(self, x: OnnxProxy, dim: int) -> Scalar:
+        """The size of a dim of which nothing is known before the model runs.
 
         Args:
             x: The tensor.
             dim: Its dim.
-            name: The dynamic axis, or None.
         """
-        if name in self.axes and name is not None:
-            x, dim = self.axes[name]
         key = (x.value, dim)
         if key not in self._sizes:
-            self._sizes[key] = Scalar(self, dtypes.int64, lambda: self._written_size(x, dim), name)
+            self._sizes[key] = Scalar(self, dtypes.int64, lambda: self._written_size(x, dim))
         return self._sizes[key]
 
-    def axis_size(self, name: str | None) -> Scalar:
-        """The size of a dynamic axis."""
-        if name is None or name not in self.axes:
-            return Scalar(self, dtypes.int64, _refuse_unknown_size)
-        return self.size_of(*self.axes[name], name)
+    def unknown_size(self) -> Scalar:
+        """The size of a result that is not known, and does not exist yet."""
+        return Scalar(self, dtypes.int64, _refuse_unknown_size)
 
     def scalar(self, dtype: DType, make: Callable[[], OnnxProxy]) -> Scalar:
         """A traced number whose nodes are written when it is first needed, as part of the present operator."""
@@ -392,7 +393,7 @@ class OnnxBuilder:
         Args:
             value: The ONNX value.
             dtype: The element type, or None if it is not known.
-            dims: Sizes and names of dynamic axes, or None if not even the rank is known.
+            dims: Sizes as far as they are known, or None if not even the rank is known.
             constant: The numbers, if the model holds them.
         """
         if dtype is not None and dtype.is_complex:
@@ -406,7 +407,7 @@ class OnnxBuilder:
 
         Args:
             dtype: The element type, or None if it is not known.
-            dims: Sizes and names of dynamic axes, or None if not even the rank is known.
+            dims: Sizes as far as they are known, or None if not even the rank is known.
             name: The name of the value, or None.
         """
         value = self._ir.Value(name=name)
@@ -419,19 +420,25 @@ class OnnxBuilder:
         Args:
             value: The ONNX value.
             dtype: The element type, or None if it is not known.
-            dims: Sizes and names of dynamic axes, or None if not even the rank is known.
+            dims: Sizes as far as they are known, or None if not even the rank is known.
         """
         if dtype is not None and dtype.is_complex:
             dtype, dims = dtypes.real_of(dtype), None if dims is None else (*dims, 2)
         if dtype is not None:
             value.type = self._ir.TensorType(self._ir.DataType(element_type(dtype)))
         if dims is not None:
-            value.shape = self._ir.Shape(dims)
+            value.shape = self._ir.Shape([self.sizes.text(size) for size in dims])
 
     def _pieces(self, traced: bool, run: list[Any]) -> list[OnnxProxy]:
         if not traced:
             return [self.ints(run)]
-        return [self.op("Reshape", self.cast(item, dtypes.int64), self.ints([1])) for item in run]
+        return [self._line(item) for item in run]
+
+    def _line(self, item: Any) -> OnnxProxy:
+        """A traced number as a tensor with one dim."""
+        if isinstance(item, OnnxProxy):
+            return self.op("Reshape", self.cast(item, dtypes.int64), self.ints([1]))
+        return self.sizes.line(item)
 
     # -- inference -----------------------------------------------------------------------------------------------
 
@@ -446,8 +453,8 @@ class OnnxBuilder:
 # -- helpers -----------------------------------------------------------------------------------------------------
 
 
-def _is_proxy(item: Any) -> bool:
-    return isinstance(item, OnnxProxy)
+def _is_traced(item: Any) -> bool:
+    return isinstance(item, OnnxProxy) or type(item) is SizeExpr
 
 
 def _fellow(known: Signature | None, index: int, inputs: Sequence[Any]) -> OnnxProxy | None:
@@ -492,6 +499,8 @@ def _plain(item: Any) -> Any:
     """An attribute in Python's own types, arrays aside."""
     if isinstance(item, DType):
         return element_type(item)
+    if type(item) is SizeExpr:
+        raise Unsupported(needs_a_number(item))
     if isinstance(item, OnnxProxy):
         if item.constant is None:
             raise Unsupported("it needs a fixed number where it is given one that differs from run to run")

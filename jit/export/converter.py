@@ -19,7 +19,10 @@ from jit.ir.attempts import KIND
 from jit.ir.graph import Graph, Node, Value, map_template
 from jit.ir.inference import SIZES
 from jit.ir.op import Op, find
+from jit.ir.scalars import scalar_function
+from jit.ir.sizes import SizeExpr
 from jit.ir.types import GeneratorType, HandleType, ScalarType, TensorType, UndefinedType
+from jit.passes.support.steps import length_of, steps_of
 
 from .builder import OnnxBuilder, Origin, Recorded
 from .dims import ExportedType
@@ -28,7 +31,7 @@ from .opsets import OPSETS
 from .proxies import KINDS, Missing, OnnxProxy, Scalar, Unsupported, kind_of
 from .registration import registered
 from .scalars import SCALAR_OPS, write_scalar
-from .sizes import KnownSizes
+from .sizes import SizedGraph
 
 
 @dataclass(frozen=True)
@@ -56,15 +59,20 @@ class Converter:
 
     Args:
         builder: The builder that takes the nodes.
-        sizes: Which sizes are fixed, and which follow the dynamic axes.
+        sized: The graph, whose sizes are expressions.
         values: The proxies of the graph's inputs; those of every value that is written are added.
+        fixed: Inputs that are the same in every run, such as parameters.
     """
 
-    def __init__(self, builder: OnnxBuilder, sizes: KnownSizes, values: dict[Value, Any]) -> None:
+    def __init__(
+        self, builder: OnnxBuilder, sized: SizedGraph, values: dict[Value, Any], fixed: Iterable[Value] = ()
+    ) -> None:
         self.g = builder
-        self.sizes = sizes
+        self.sized = sized
         self.values = values
-        self.problems: list[ExportProblem] = []
+        self._fixed = set(fixed)
+        """Values computed from parameters and constants alone."""
+        self.problems = [ExportProblem(p.op, p.reason, p.source, inside=p.inside) for p in sized.problems]
         self.hints: dict[Any, str] = {}
         """ONNX value -> the name that it would like."""
         self.is_random = False
@@ -72,13 +80,30 @@ class Converter:
         self.crash: Exception | None = None
         """The first exception of a symbolic that is not `Unsupported`."""
         self._inside: list[Node] = []
+        self._needed: set[Value] = set()
+        """The values that something is written for."""
         self._lowest: dict[tuple[str, str], int | None] = {}
         self._on_trial = False
 
     def convert(self, nodes: Sequence[Node], results: Iterable[Value]) -> None:
         """Write those of `nodes` that `results` need."""
-        for node in _live(nodes, results):
+        for node in nodes:
+            if _is_pure(node) and all(value in self._fixed for value in node.inputs):
+                self._fixed.update(node.outputs)
+        for node in self._live(nodes, results):
             self._convert(node)
+
+    def _live(self, nodes: Sequence[Node], results: Iterable[Value]) -> list[Node]:
+        """Nodes that the results need, and all guards."""
+        self._needed.update(results)
+        live = []
+        for node in reversed(nodes):
+            if node.kind == "prim::Guard":
+                live.append(node)
+            elif any(value in self._needed for value in node.outputs):
+                live.append(node)
+                self._needed.update(node.inputs)
+        return live[::-1]
 
     def require(self, value: Value) -> None:
         """Note a problem if `value`, which the model returns, is an output that ONNX does not give."""
@@ -93,13 +118,9 @@ class Converter:
         if node.kind == "prim::Guard":
             self._check_guard(node)
             return
-        numbers = [self.sizes.number(value) for value in node.outputs]
-        if numbers and all(number is not None for number in numbers):
-            self.values.update(zip(node.outputs, numbers))
-            return
         self.is_random = self.is_random or _draws(node)
         self.g.origin = self._origin(node)
-        self.g.outs = [Recorded(self.g, _sized(value, self.sizes)) for value in node.outputs if _is_tensor(value)]
+        self.g.outs = [Recorded(self.g, _exported_type(value)) for value in node.outputs if _is_tensor(value)]
         try:
             self._bind(node, self._written(node))
         except Unsupported as obstacle:
@@ -123,14 +144,23 @@ class Converter:
             return WRITERS[node.kind](self, node)
         namespace, _, name = node.kind.partition("::")
         if namespace == "prim" and name in SCALAR_OPS:
-            return write_scalar(self.g, name, self._resolved(node, node.args))
+            return self._number(node, name)
         if op is not None:
             return self._write_op(node, op)
         return self._write_unknown(node)
 
+    def _number(self, node: Node, name: str) -> Any:
+        """The result of arithmetic on numbers, some of which may be known by now."""
+        operands, function = self._resolved(node, node.args), scalar_function(node.kind)
+        if function is None or any(isinstance(item, Scalar) or type(item) is SizeExpr for item in operands):
+            return write_scalar(self.g, name, operands)
+        return function.python(*operands)
+
     def _write_op(self, node: Node, op: Op) -> Any:
-        """An operator of the registry: by its symbolic, or by the parts that were recorded under it."""
+        """An operator of the registry: by its symbolic, or by the parts that were recorded under it, or its steps."""
         body = next(node.subgraphs, None)
+        if body is None and length_of(node) is not None:
+            body = steps_of(node)
         if op.symbolic is None and body is None:
             raise Unsupported(op.missing.get("onnx") or _without_symbolic(op))
         if op.symbolic is not None:
@@ -154,11 +184,13 @@ class Converter:
 
     def _descend(self, node: Node, body: Graph) -> list[Any]:
         """Write the parts of `node`."""
-        obstacle = self.sizes.enter(node, body)
+        obstacle = self.sized.obstacles.get(node)
         if obstacle is not None:
-            raise Unsupported(obstacle)
+            raise Unsupported(f"its parts do not hold for other sizes of the dynamic axes: {obstacle}")
+        self._fixed.update(inner for inner, outer in zip(body.inputs, node.inputs) if outer in self._fixed)
         self.values.update((inner, self.values.get(outer)) for inner, outer in zip(body.inputs, node.inputs))
-        results = [*body.outputs, *(value for _, value in body.stages[0].updates)]
+        given = [*body.outputs, *(value for _, value in body.stages[0].updates)]
+        results = [item if value in self._needed else None for item, value in zip(given, node.outputs)]
         outs, self._inside = self.g.outs, [*self._inside, node]
         self.convert(list(body.nodes), [item for item in results if isinstance(item, Value)])
         self.g.outs, self._inside = outs, self._inside[:-1]
@@ -180,8 +212,7 @@ class Converter:
     def _call_freely(self, symbolic: Callable[..., Any], node: Node, operands: list[Any]) -> Any:
         """Call a symbolic without a schema: a Python function's own arguments, else operands and attributes."""
         if "arguments" in node.attributes:
-            rest = iter(operands)
-            return symbolic(self.g, *(next(rest) if _is_slot(item) else item for item in node.attributes["arguments"]))
+            return symbolic(self.g, *node.attributes["arguments"].filled(operands))
         attributes = {key: self._resolved(node, item) for key, item in node.attributes.items()}
         plain = {key: item for key, item in attributes.items() if not isinstance(item, Graph) and not callable(item)}
         return symbolic(self.g, *operands, **plain)
@@ -227,7 +258,7 @@ class Converter:
         """The ONNX value of one output, named and typed as it was recorded."""
         if isinstance(value.type, (GeneratorType, HandleType, UndefinedType)):
             return None
-        recorded = _sized(value, self.sizes) if _is_tensor(value) else ExportedType()
+        recorded = _exported_type(value) if _is_tensor(value) else ExportedType()
         if item is None:
             reason = f"ONNX does not give output number {value.offset} of {node.kind}"
             return Missing(self.g, reason, recorded.dtype, recorded.shape)
@@ -244,18 +275,15 @@ class Converter:
 
     def _check_guard(self, node: Node) -> None:
         """Drop a guard whose value is the same in every run; else note that the model would hold for some runs only."""
-        watched = [value for value in node.inputs if value not in self.sizes.fixed and self.sizes.number(value) is None]
+        watched = [value for value in node.inputs if value not in self._fixed]
         if not watched:
             return
         self.g.origin = self._origin(node)
         if watched[0].node.kind == KIND:
             error = watched[0].node.attribute("error")
             self._refuse(watched[0].node, f"the function catches the {error} that comes here, {CAUGHT}")
-            return
-        if any(self.sizes.depends_on_data(value) for value in watched):
-            self._refuse(node, DATA_DEPENDENT)
         else:
-            self._refuse(node, SIZE_DEPENDENT)
+            self._refuse(node, SIZE_DEPENDENT if all(map(_is_of_sizes, watched)) else DATA_DEPENDENT)
 
     def _refuse(self, node: Node, reason: str) -> None:
         inside = self._inside[0].kind if self._inside else ""
@@ -272,7 +300,7 @@ class Converter:
             return Scalar(self.g, KINDS.get(value.type.name, dtypes.float64), lambda: self.g.new_value(None, ()))
         if not isinstance(value.type, TensorType):
             return None
-        recorded = _sized(value, self.sizes)
+        recorded = _exported_type(value)
         return self.g.stand_in(self.g.new_value(None, None), recorded.dtype, recorded.shape)
 
     def _lowest_opset(self, node: Node, reason: str) -> int | None:
@@ -287,10 +315,11 @@ class Converter:
 
     def _would_do(self, node: Node, opset: int) -> bool:
         trial = OnnxBuilder(opset)
-        trial.axes.update((name, (_copied(x, trial), dim)) for name, (x, dim) in self.g.axes.items())
+        sources = self.g.sizes.sources.items()
+        trial.sizes.sources.update((symbol, (_copied(x, trial), dim)) for symbol, (x, dim) in sources)
         values = {value: _copied(self.values.get(value), trial) for value in node.inputs}
-        attempt = Converter(trial, self.sizes, values)
-        attempt._on_trial = True
+        attempt = Converter(trial, self.sized, values)
+        attempt._on_trial, attempt.problems = True, []
         attempt._convert(node)
         return not attempt.problems
 
@@ -314,10 +343,9 @@ def _write_constant(converter: Converter, node: Node) -> Any:
     return item if item is None or isinstance(node.output.type, ScalarType) else converter.g.constant(item)
 
 
-def _write_size(converter: Converter, node: Node) -> Scalar:
-    g = converter.g
+def _write_size(converter: Converter, node: Node) -> Any:
     tensor = converter.values[node.inputs[0]]
-    return g.size_of(tensor, node.attribute("dim") % tensor.ndim, converter.sizes.axis_of(node.output))
+    return tensor.shape[node.attribute("dim")]
 
 
 def _write_item(converter: Converter, node: Node) -> Scalar:
@@ -341,19 +369,6 @@ WRITERS: dict[str, Callable[[Converter, Node], Any]] = {
 # -- helpers -----------------------------------------------------------------------------------------------------
 
 
-def _live(nodes: Sequence[Node], results: Iterable[Value]) -> list[Node]:
-    """Nodes that the results need, and all guards."""
-    needed = set(results)
-    live = []
-    for node in reversed(nodes):
-        if node.kind == "prim::Guard":
-            live.append(node)
-        elif any(value in needed for value in node.outputs):
-            live.append(node)
-            needed.update(node.inputs)
-    return live[::-1]
-
-
 def _draws(node: Node) -> bool:
     """Whether a node draws random numbers: it is a random op, or a composite that moves a generator on."""
     op = find(node.kind)
@@ -364,12 +379,30 @@ def _is_tensor(value: Value) -> bool:
     return isinstance(value.type, TensorType)
 
 
-def _sized(value: Value, sizes: KnownSizes) -> ExportedType:
-    """The recorded type of a tensor, with names for the sizes that follow dynamic axes."""
+def _exported_type(value: Value) -> ExportedType:
     assert isinstance(value.type, TensorType)
-    inferred = sizes.runs[0].known.get(value)
-    dtype = value.type.dtype or (inferred.dtype if isinstance(inferred, TensorType) else None)
-    return ExportedType(dtype, sizes.dims(value))
+    return ExportedType(value.type.dtype, value.type.shape)
+
+
+def _is_pure(node: Node) -> bool:
+    op = find(node.kind)
+    return node.kind.startswith(("aten::", "prim::")) and not (op is not None and op.kind == "random")
+
+
+def _is_of_sizes(number: Value) -> bool:
+    """Whether a number comes from sizes alone, and not from the contents of a tensor."""
+    waiting = [number]
+    while waiting:
+        node = waiting.pop().node
+        if node.kind in SIZES:
+            shape = node.inputs[0].type.shape
+            if shape is None or shape[node.attribute("dim")] is None:
+                return False
+        elif scalar_function(node.kind) is None:
+            return False
+        else:
+            waiting += node.inputs
+    return True
 
 
 def _for_promotion(item: Any) -> Any:
@@ -385,11 +418,6 @@ def _symbolic_of(node: Node) -> Callable[..., Any] | None:
     """The static method `symbolic` of the function that a node calls."""
     found = getattr(node.attributes.get("function"), "symbolic", None)
     return found if callable(found) else None
-
-
-def _is_slot(item: Any) -> bool:
-    """Whether an argument of a PythonOp stands for its next tensor."""
-    return repr(item) == "tensor"
 
 
 def _without_symbolic(op: Op) -> str:
@@ -418,7 +446,7 @@ def _copied(item: Any, builder: OnnxBuilder) -> Any:
         return item
     if isinstance(item, Scalar):
         assert item.dtype is not None
-        return Scalar(builder, item.dtype, lambda: builder.new_value(None, ()), item.name)
+        return Scalar(builder, item.dtype, lambda: builder.new_value(None, ()))
     return builder.stand_in(builder.new_value(None, None), item.dtype, item.known_dims, item.constant)
 
 

@@ -6,8 +6,8 @@ from typing import NamedTuple, TypeAlias
 
 from jit.ir.dtypes import DType
 
-Dim: TypeAlias = "int | str | None"
-"""A size as ONNX writes it: a number, the name of a dynamic axis, or unknown."""
+Dim: TypeAlias = "int | None"
+"""A size: a number, an expression of the dynamic axes (a SizeExpr, which passes for an int), or None if not known."""
 
 
 class ExportedType(NamedTuple):

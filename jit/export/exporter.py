@@ -1,6 +1,6 @@
 """Export of a graph as an ONNX model: names, inputs and outputs, and the parts of this package in their order.
 
-graph --sizes--> what follows the dynamic axes --converter--> ONNX nodes --peephole--> fewer --writer--> a file
+graph --sizes--> sizes are expressions --converter--> ONNX nodes --peephole--> fewer --writer--> a file
 """
 
 from __future__ import annotations
@@ -16,23 +16,25 @@ import numpy as np
 from jit.ir import dtypes
 from jit.ir.collector import collector_resting
 from jit.ir.errors import ExportError, UsageError
-from jit.ir.graph import Graph, Value, leaves
-from jit.ir.sizes import SizeExpr
+from jit.ir.graph import Graph, Node, Value, leaves
+from jit.ir.op import find
+from jit.ir.sizes import SizeExpr, SizeSymbol, deciding
 from jit.ir.types import GeneratorType, HandleType, ScalarType, TensorType, Type, UndefinedType
 
 from . import peephole, writer
+from .axes import Axis, DynamicAxes, axes_of
 from .builder import OnnxBuilder
 from .converter import Converter, explain
 from .naming import Names, is_numbered, path, short
 from .opsets import IR_VERSIONS, check_opset
 from .proxies import KINDS, Missing, OnnxProxy, Scalar
+from .registration import registered
 from .report import ExportReport
-from .sizes import KnownSizes
+from .size_nodes import FixedSizes
+from .sizes import SizedGraph, sized_graph
 
 if TYPE_CHECKING:
     import onnx_ir
-
-DynamicAxes = Mapping[str, Mapping[int, str] | Sequence[int]]
 
 
 @dataclass
@@ -45,6 +47,10 @@ class Exported:
     """The account of the export."""
     names: dict[Value, str]
     """The graph's tensors -> the names that they have in the model, for those that are in it."""
+    sized: SizedGraph
+    """The graph with expressions for sizes, and what must hold of these."""
+    axes: dict[str, dict[int, str]]
+    """Input of the model -> its dynamic dims and the names of their axes."""
 
     def save(self, path: str | os.PathLike[str], external_data: str = "auto") -> None:
         """Write the model to `path`; see `jit.export.writer.write_model`."""
@@ -64,8 +70,8 @@ class _ModelInput:
     name: str
     array: np.ndarray[Any, Any] | None = None
     """The numbers of an initializer; None for an input of the model."""
-    axes: dict[int, str] = field(default_factory=dict)
-    """Dim -> name of the dynamic axis."""
+    axes: dict[int, Axis] = field(default_factory=dict)
+    """Dim -> the dynamic axis."""
 
 
 def export_graph(
@@ -94,7 +100,8 @@ def export_graph(
             the gradients.
         input_names: Names for the inputs that are not initializers, in order; None keeps the graph's.
         output_names: Names for the outputs, in order.
-        dynamic_axes: Which sizes may differ from run to run: `{"x": {0: "batch"}}`, or `{"x": [0]}`.
+        dynamic_axes: Which sizes may differ from run to run: `{"x": {0: "batch"}}`, or `{"x": [0]}`, or
+            `{"x": {0: ("batch", 1, 64)}}` with the least and the greatest size.
         initializers: The numbers of those inputs that become part of the model (parameters, buffers), by graph name.
         keep_initializers_as_inputs: Whether they can be overridden when the model runs.
         updates_as_outputs: Whether buffers' new values are given as further outputs; otherwise they are dropped.
@@ -150,7 +157,7 @@ class _Export:
         self.results: list[Any] = []
         """The returns of the graph: Values and constants."""
         self.outputs: list[onnx_ir.Value] = []
-        self.output_axes: dict[str, dict[int, str]] = {}
+        self.output_axes: dict[str, dict[int, Axis]] = {}
         self.output_names: list[str] = []
 
     # -- inputs --------------------------------------------------------------------------------------------------
@@ -177,7 +184,7 @@ class _Export:
             if name in by_name:
                 by_name[name].axes.update(_axes_of(by_name[name], dims))
             elif output_names is not None and name in output_names:
-                self.output_axes[name] = _named(name, dims)
+                self.output_axes[name] = axes_of(name, dims)
             else:
                 inputs = [item.name for item in self.inputs if item.array is None]
                 raise UsageError(
@@ -185,20 +192,33 @@ class _Export:
                 )
         for item in self.inputs:
             shape = item.value.type.shape if isinstance(item.value.type, TensorType) else None
-            item.axes.update({dim: str(size) for dim, size in enumerate(shape or ()) if type(size) is SizeExpr})
+            for dim, size in enumerate(shape or ()):
+                if type(size) is SizeExpr:
+                    symbol = size.lone_symbol or SizeSymbol(str(size), 1)
+                    item.axes.setdefault(dim, Axis(symbol.name, symbol.low, symbol.high))
 
     # -- nodes ---------------------------------------------------------------------------------------------------
 
     def convert(self, updates_as_outputs: bool) -> None:
         """Write all nodes; ExportError lists those that cannot be written."""
-        axes = {item.value: item.axes for item in self.inputs if item.axes}
-        fixed = [item.value for item in self.inputs if item.array is not None]
-        self.sizes = KnownSizes(self.graph, self.stage, axes, fixed)
+        places = {item.value: item.axes for item in self.inputs if item.axes}
+        self.sized = sized_graph(self.graph, self.stage, places, self._is_known)
+        self.g.sizes.names.update((symbol, axis.name) for symbol, axis in self.sized.axes.items())
         for item in self.inputs:
-            self.values[item.value] = self._input_value(item)
+            self.values[self.sized.copies[item.value]] = self._input_value(item)
+        with deciding(FixedSizes(self.sized.conditions, self.g.sizes.text)):
+            self._convert(updates_as_outputs)
+
+    def _is_known(self, node: Node) -> bool:
+        """Whether a composite is written by a symbolic, without its parts."""
+        op = find(node.kind)
+        return (op is not None and op.symbolic is not None) or registered(node.kind, self.g.opset)[0] is not None
+
+    def _convert(self, updates_as_outputs: bool) -> None:
         self.results = [item for item in leaves(self._returned(updates_as_outputs)) if self._is_result(item)]
-        nodes = [node for node in self.graph.nodes if node.stage <= self.stage]
-        self.converter = Converter(self.g, self.sizes, self.values)
+        nodes = [node for node in self.sized.graph.nodes if node.stage <= self.stage]
+        fixed = [self.sized.copies[item.value] for item in self.inputs if item.array is not None]
+        self.converter = Converter(self.g, self.sized, self.values, fixed)
         returned = [item for item in self.results if isinstance(item, Value)]
         self.converter.convert(nodes, returned)
         for value in returned:
@@ -211,23 +231,25 @@ class _Export:
         self.nodes = peephole.simplify(self.g.nodes, self.outputs)
 
     def _input_value(self, item: _ModelInput) -> OnnxProxy:
-        g, type = self.g, item.value.type
-        if isinstance(type, ScalarType):
-            value = g.new_value(KINDS[type.name], (), item.name)
-            g.stand_in(value, KINDS[type.name], ())
-            return Scalar(g, KINDS[type.name], lambda: value)
-        assert isinstance(type, TensorType)
-        dims = self.sizes.dims(item.value)
-        value = g.new_value(type.dtype, dims, item.name)
+        g, kind = self.g, item.value.type
+        if isinstance(kind, ScalarType):
+            number = g.new_value(KINDS[kind.name], (), item.name)
+            g.stand_in(number, KINDS[kind.name], ())
+            return Scalar(g, KINDS[kind.name], lambda: number)
+        known: Any = self.sized.copies[item.value].type
+        value = g.new_value(known.dtype, known.shape, item.name)
         if item.array is not None:
             value.const_value = g.tensor(item.array, item.name)
-        proxy = g.stand_in(value, type.dtype, dims)
-        for dim, axis in item.axes.items():
-            g.axes.setdefault(axis, (proxy, dim))
+        proxy = g.stand_in(value, known.dtype, known.shape)
+        for dim in item.axes:
+            size = known.shape[dim]
+            symbol = size.lone_symbol if type(size) is SizeExpr else None
+            if symbol is not None:  # else it is fixed by chance, which is a problem that is reported
+                g.sizes.sources.setdefault(symbol, (proxy, dim))
         return proxy
 
     def _returned(self, updates_as_outputs: bool) -> list[Any]:
-        stage = self.graph.stages[self.stage]
+        stage = self.sized.graph.stages[self.stage]
         updates = [value for _, value in stage.updates if not isinstance(value.type, GeneratorType)]
         return [*stage.outputs, *updates] if updates_as_outputs else list(stage.outputs)
 
@@ -270,16 +292,17 @@ class _Export:
         copy.dims = source.dims
         return copy.value
 
-    def _type_output(self, value: onnx_ir.Value, item: Any, wanted: dict[int, str]) -> None:
+    def _type_output(self, value: onnx_ir.Value, item: Any, wanted: dict[int, Axis]) -> None:
         proxy = self.g.proxies[value]
-        dims = list(proxy.known_dims or ())
+        dims: list[Any] = [self.g.sizes.text(size) for size in proxy.known_dims or ()]
+        named = {axis.name for axis in self.sized.axes.values()}
         if proxy.known_dims is None and isinstance(item, Value) and isinstance(item.type, TensorType):
             raise ExportError(f"The shape of the output {value.name!r} is not known: run infer_types on the graph.")
-        for dim, name in wanted.items():
+        for dim, axis in wanted.items():
             if not -len(dims) <= dim < len(dims) or isinstance(dims[dim], int):
                 self.warnings.append(f"dim {dim} of the output {value.name!r} does not follow any dynamic axis")
-            elif dims[dim] is None:
-                dims[dim] = name
+            elif dims[dim] not in named:
+                dims[dim] = axis.name
         self.g.set_type(value, proxy.dtype, tuple(dims))
 
     # -- the model -----------------------------------------------------------------------------------------------
@@ -289,10 +312,10 @@ class _Export:
         import onnx_ir
 
         self._name_rest()
-        kept = [self.values[item.value].value for item in self.inputs if item.array is not None]
+        kept = [self.values[self.sized.copies[item.value]].value for item in self.inputs if item.array is not None]
         kept = [value for value in kept if value.uses()]
         constants = [proxy.value for proxy in self.g.constants.values() if proxy.value.uses()]
-        inputs = [self.values[item.value].value for item in self.inputs if item.array is None]
+        inputs = [self.values[self.sized.copies[item.value]].value for item in self.inputs if item.array is None]
         graph = onnx_ir.Graph(
             inputs + (kept if keep_as_inputs else []),
             self.outputs,
@@ -308,8 +331,11 @@ class _Export:
             producer_version=_version(),
             metadata_props=metadata,
         )
-        names = {value: str(proxy.value.name) for value, proxy in self._named_tensors()}
-        return Exported(model, self._report(model), names)
+        originals = {copy: value for value, copy in self.sized.copies.items()}
+        known = ((originals.get(value), proxy) for value, proxy in self._named_tensors())
+        names = {value: str(proxy.value.name) for value, proxy in known if value is not None}
+        axes = {item.name: {dim: axis.name for dim, axis in item.axes.items()} for item in self.inputs}
+        return Exported(model, self._report(model), names, self.sized, axes)
 
     def _name_rest(self) -> None:
         for proxy in self.g.constants.values():
@@ -343,6 +369,7 @@ class _Export:
             initializers=len(model.graph.initializers),
             initializer_bytes=writer.initializer_bytes(model),
             is_random=self.converter.is_random,
+            conditions=self.sized.notes,
             warnings=self.warnings,
         )
 
@@ -399,36 +426,13 @@ def _checked_array(value: Value, array: Any) -> np.ndarray[Any, Any]:
     return array
 
 
-def _axes_of(item: _ModelInput, dims: Mapping[int, str] | Sequence[int]) -> dict[int, str]:
+def _axes_of(item: _ModelInput, dims: Any) -> dict[int, Axis]:
     if item.array is not None:
         raise UsageError(
             f"dynamic_axes names {item.name!r}, which is a weight of the model: its sizes are fixed; leave it out."
         )
     rank = item.value.type.ndim if isinstance(item.value.type, TensorType) else 0
-    assert rank is not None
-    named = _named(item.name, dims)
-    for dim in named:
-        if not -rank <= dim < rank:
-            raise UsageError(
-                f"dynamic_axes gives dim {dim} of {item.name!r}, which has {rank} dims; name one of these."
-            )
-    return {dim % rank: name for dim, name in named.items()}
-
-
-def _named(name: str, dims: Any) -> dict[int, str]:
-    """{dim: axis} of either form; an axis without a name is called after its input and dim."""
-    if isinstance(dims, Mapping):
-        named = dict(dims)
-    elif isinstance(dims, Sequence) and not isinstance(dims, str):
-        named = {dim: f"{name}_dim_{dim}" for dim in dims}
-    else:
-        raise UsageError(f"dynamic_axes[{name!r}] must be {{dim: axis name}} or a list of dims, got {dims!r}.")
-    for dim, axis in named.items():
-        if isinstance(dim, bool) or not isinstance(dim, int):
-            raise UsageError(f"dynamic_axes[{name!r}] has the dim {dim!r}, which is not a whole number; pass an int.")
-        if not isinstance(axis, str) or not axis:
-            raise UsageError(f"dynamic_axes[{name!r}] gives dim {dim} the name {axis!r}; a name is a non-empty string.")
-    return named
+    return axes_of(item.name, dims, rank)
 
 
 # -- texts -------------------------------------------------------------------------------------------------------

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from jit.ir.sizes import SizeExpr
+
 from .dims import Dim
 from .opsets import ELEMENT_TYPES, IR_VERSIONS
 
@@ -37,7 +39,7 @@ def infer_dims(g: OnnxBuilder, node: onnx_ir.Node, output: onnx_ir.Value) -> tup
         found = infer_node_outputs(schema, proto, types, data, opset_imports=opsets, ir_version=IR_VERSIONS[g.opset])
     except (InferenceError, KeyError):
         return None
-    return _dims(found.get(f"output{output.index()}"), set(g.axes))
+    return _dims(found.get(f"output{output.index()}"), _named_sizes(g, node))
 
 
 def _shaped(g: OnnxBuilder, node: onnx_ir.Node) -> tuple[Dim, ...] | None:
@@ -57,6 +59,8 @@ def _numbers(g: OnnxBuilder, value: onnx_ir.Value) -> tuple[Dim, ...] | None:
     proxy, node = g.proxies[value], value.producer()
     if proxy.constant is not None:
         return tuple(int(size) for size in proxy.constant)
+    if value in g.sizes.values:
+        return (g.sizes.values[value],)
     if node is not None and node.op_type == "Shape" and not node.attributes and node.inputs[0] is not None:
         return g.proxies[node.inputs[0]].known_dims
     if node is not None and node.op_type == "Concat":
@@ -68,12 +72,13 @@ def _numbers(g: OnnxBuilder, value: onnx_ir.Value) -> tuple[Dim, ...] | None:
 
 def _reshaped(sizes: tuple[Dim, ...], given: tuple[Dim, ...] | None) -> tuple[Dim, ...]:
     """`sizes` with a -1 filled in, if that can be computed."""
-    if -1 not in sizes:
+    rest = [size for size in sizes if not _is(size, -1)]
+    if len(rest) == len(sizes):
         return sizes
-    rest = [size for size in sizes if size != -1]
-    known = given is not None and all(isinstance(size, int) for size in (*given, *rest))
+    known = given is not None and None not in given and None not in rest
     whole, part = (math.prod(given), math.prod(rest)) if known else (0, 0)  # type: ignore[arg-type]
-    return tuple((whole // part if part else None) if size == -1 else size for size in sizes)
+    filled = None if _is(part, 0) else whole // part
+    return tuple(filled if _is(size, -1) else size for size in sizes)
 
 
 def _broadcast(a: tuple[Dim, ...], b: tuple[Dim, ...]) -> tuple[Dim, ...]:
@@ -84,11 +89,16 @@ def _broadcast(a: tuple[Dim, ...], b: tuple[Dim, ...]) -> tuple[Dim, ...]:
 
 def _wider(a: Dim, b: Dim) -> Dim:
     """The size of two that broadcast: a fixed one beside a dynamic one is that of the result, unless it is 1."""
-    if a == 1 or a == b:
+    if _is(a, 1) or str(a) == str(b):
         return b
-    if b == 1:
+    if _is(b, 1):
         return a
-    return next((size for size in (a, b) if isinstance(size, int)), None)
+    return next((size for size in (a, b) if type(size) is int), None)
+
+
+def _is(size: Dim, number: int) -> bool:
+    """Whether a size is this number in every run."""
+    return type(size) is int and size == number
 
 
 def _as_proto(node: onnx_ir.Node) -> Any:
@@ -114,19 +124,27 @@ def _known(g: OnnxBuilder, node: onnx_ir.Node) -> tuple[dict[str, Any], dict[str
             continue
         proxy = g.proxies[value]
         element = ELEMENT_TYPES[proxy.dtype] if proxy.dtype else onnx.TensorProto.FLOAT
-        types[f"input{index}"] = onnx.helper.make_tensor_type_proto(element, proxy.known_dims)
+        dims = proxy.known_dims
+        named = None if dims is None else [str(size) if type(size) is SizeExpr else size for size in dims]
+        types[f"input{index}"] = onnx.helper.make_tensor_type_proto(element, named)
         if proxy.constant is not None and proxy.constant.size < 100:
             data[f"input{index}"] = onnx.numpy_helper.from_array(proxy.constant)
     return types, data
 
 
-def _dims(proto: Any, names: set[str]) -> tuple[Dim, ...] | None:
+def _named_sizes(g: OnnxBuilder, node: onnx_ir.Node) -> dict[str, SizeExpr]:
+    """The expressions among the sizes of a node's inputs, by the names that onnx knows them by."""
+    dims = [g.proxies[value].known_dims or () for value in node.inputs if value is not None]
+    return {str(size): size for sizes in dims for size in sizes if type(size) is SizeExpr}
+
+
+def _dims(proto: Any, named: dict[str, SizeExpr]) -> tuple[Dim, ...] | None:
     if proto is None or not proto.tensor_type.HasField("shape"):
         return None
-    return tuple(_dim(dim, names) for dim in proto.tensor_type.shape.dim)
+    return tuple(_dim(dim, named) for dim in proto.tensor_type.shape.dim)
 
 
-def _dim(proto: Any, names: set[str]) -> Dim:
+def _dim(proto: Any, named: dict[str, SizeExpr]) -> Dim:
     if proto.HasField("dim_value"):
         return int(proto.dim_value)
-    return proto.dim_param if proto.dim_param in names else None
+    return named.get(proto.dim_param)

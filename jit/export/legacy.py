@@ -133,7 +133,7 @@ def _shape(g: OnnxBuilder, call: OnnxCall) -> tuple[OnnxProxy, ...]:
     """The shape of a tensor whose sizes are fixed is a constant."""
     x = call.inputs[0]
     dims = x.known_dims if x is not None else None
-    if dims is None or call.attributes or not all(isinstance(size, int) for size in dims):
+    if dims is None or call.attributes or not all(type(size) is int for size in dims):
         return g.write(call)
     return (g.ints(dims),)
 
@@ -175,9 +175,9 @@ def _resize(g: OnnxBuilder, call: OnnxCall) -> tuple[OnnxProxy, ...]:
     if g.opset >= 11:
         call.inputs = [nothing if x is None else x for x in call.inputs]
         return g.write(call)
-    x, sizes = call.inputs[0], call.inputs[3]
-    assert x is not None and sizes is not None
-    factors = _whole_factors(x.known_dims, sizes.constant)
+    x, sizes = call.inputs[0], call.inputs[3] if len(call.inputs) > 3 else None
+    assert x is not None
+    factors = None if sizes is None else _whole_factors(x.known_dims, sizes.constant)
     placed = [call.attributes.pop(name, "") for name in ("coordinate_transformation_mode", "nearest_mode")]
     if factors is None or placed != ["asymmetric", "floor"]:
         raise Unsupported("before opset 11, only entries repeated a whole number of times can be resized", 11)
@@ -187,7 +187,7 @@ def _resize(g: OnnxBuilder, call: OnnxCall) -> tuple[OnnxProxy, ...]:
 
 def _whole_factors(dims: Any, sizes: Any) -> Any:
     """The whole factors by which dims grow to sizes; None if there are none, or they are not known."""
-    if dims is None or sizes is None or not all(isinstance(size, int) and size for size in dims):
+    if dims is None or sizes is None or not all(type(size) is int and size for size in dims):
         return None
     factors = [int(size) // dim for dim, size in zip(dims, sizes, strict=True)]
     exact = all(dim * factor == size and factor for dim, factor, size in zip(dims, factors, sizes, strict=True))

@@ -1,14 +1,16 @@
 """Proxies that symbolics handle, for ONNX values (`OnnxProxy`) and for traced numbers (`Scalar`).
 
 Note [Sizes in a symbolic]
-    `x.shape` is a tuple in which a size that every run shares is an `int`, and a size that follows a dynamic axis is a
-    `Scalar`: it can be computed with and handed to `g.ints`, `g.constant` or as an input of an operator, each of which
-    writes the nodes that compute it when the model runs,
+    `x.shape` is a tuple in which a size that every run shares is an `int`, one that follows from dynamic axes is an
+    expression (`SizeExpr`), and one of which nothing is known before the model runs is a `Scalar`. All of them can be
+    computed with and handed to `g.ints`, `g.constant` or as an input of an operator, which writes the nodes that
+    compute it when the model runs,
 
-        %0 = Shape(x); %1 = Gather(%0, 0); ...
+        %0 = Shape[start=0, end=1](x); %1 = Mul(%0, [2]); ...
 
-    but asking what number it is - `if size == 1`, `range(size)` - has no answer. That raises `Unsupported`, which
-    ends in the list of what cannot be exported, rather than in a model that is right for one size.
+    but what number it is - `range(size)` - has no answer, and `size == 4` has one only if that is the same in every
+    run. Else it raises `Unsupported`, which ends in the list of what cannot be exported, rather than in a model that is
+    right for one size. `type(size) is int` asks whether it is fixed; expressions pass for ints in `isinstance`.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ class OnnxProxy:
         builder: The builder of the model.
         value: The ONNX value.
         dtype: The element type, or None if it is not known.
-        dims: Sizes and names of dynamic axes, or None if not even the rank is known.
+        dims: Sizes as far as they are known, or None if not even the rank is known.
         constant: The numbers, if the model holds them.
     """
 
@@ -62,7 +64,7 @@ class OnnxProxy:
         self.dtype = dtype
         """The element type; None where it is not known."""
         self.dims = dims
-        """Sizes: a number, the name of a dynamic axis, or None; None in all where not even the rank is known."""
+        """Sizes: numbers, expressions, None where not known; None in all where not even the rank is known."""
         self.constant = constant
         """The numbers themselves, if the model holds them."""
 
@@ -85,11 +87,9 @@ class OnnxProxy:
 
     @property
     def shape(self) -> tuple[Any, ...]:
-        """The sizes: numbers, and Scalars where they follow a dynamic axis."""
-        return tuple(
-            size if isinstance(size, int) else self._builder.size_of(self, dim, size)
-            for dim, size in enumerate(self._need_dims())
-        )
+        """The sizes; see Note [Sizes in a symbolic]."""
+        dims = enumerate(self._need_dims())
+        return tuple(self._builder.size_of(self, dim) if size is None else size for dim, size in dims)
 
     def _need_dims(self) -> tuple[Dim, ...]:
         dims = self.known_dims
@@ -111,7 +111,7 @@ class Missing(OnnxProxy):
         builder: The builder of the model.
         reason: The problem to report if a node takes it as an input.
         dtype: The element type, or None if it is not known.
-        dims: Sizes and names of dynamic axes, or None if not even the rank is known.
+        dims: Sizes as far as they are known, or None if not even the rank is known.
     """
 
     def __init__(self, builder: OnnxBuilder, reason: str, dtype: DType | None, dims: tuple[Dim, ...] | None) -> None:
@@ -138,20 +138,15 @@ class Scalar(OnnxProxy):
         builder: The builder of the model.
         dtype: The element type.
         make: A function that makes the ONNX value.
-        name: The dynamic axis that it is the size of, or None.
     """
 
-    def __init__(
-        self, builder: OnnxBuilder, dtype: DType, make: Callable[[], onnx_ir.Value], name: str | None = None
-    ) -> None:
+    def __init__(self, builder: OnnxBuilder, dtype: DType, make: Callable[[], onnx_ir.Value]) -> None:
         self._builder = builder
         self._made: onnx_ir.Value | None = None
         self._make = make
         self.dtype = dtype
         self.dims = ()
         self.constant = None
-        self.name = name
-        """The dynamic axis that it is the size of; None for any other number."""
 
     @property
     def value(self) -> onnx_ir.Value:
@@ -161,7 +156,7 @@ class Scalar(OnnxProxy):
         return self._made
 
     def __repr__(self) -> str:
-        return f"the size of {self.name!r}" if self.name else "a number that is traced"
+        return "a number that is traced"
 
     # -- what cannot be asked ------------------------------------------------------------------------------------
 
@@ -171,7 +166,7 @@ class Scalar(OnnxProxy):
     __bool__ = __index__ = __int__ = __float__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse
 
     def __eq__(self, other: object) -> bool:
-        if self is other or (isinstance(other, Scalar) and self.name is not None and self.name == other.name):
+        if self is other:
             return True
         return False if other is None else self._refuse()
 
@@ -202,6 +197,12 @@ class Scalar(OnnxProxy):
 
     def __floordiv__(self, other: Any) -> Scalar:
         return self._with("floordiv", self, other)
+
+    def __rfloordiv__(self, other: Any) -> Scalar:
+        return self._with("floordiv", other, self)
+
+    def __rmod__(self, other: Any) -> Scalar:
+        return self._with("mod", other, self)
 
     def __mod__(self, other: Any) -> Scalar:
         return self._with("mod", self, other)

@@ -63,6 +63,8 @@ class ExportReport:
     """The file beside the model that holds its weights, if they are not in it."""
     is_random: bool = False
     """Whether the model draws random numbers, so that its outputs cannot be compared."""
+    conditions: list[str] = field(default_factory=list)
+    """Requirements on the sizes of dynamic axes, without which the model need not be right, and who asks for them."""
     verified: Verified | None = None
     """The check of the model; None without one."""
     warnings: list[str] = field(default_factory=list)
@@ -79,6 +81,7 @@ class ExportReport:
             + (f", kept in {self.external_data}" if self.external_data else ""),
             f"  verified  {self.verified or 'no'}",
         ]
+        lines += [f"  holds for {text}" for text in self.conditions]
         return "\n".join(lines + [f"  warning   {text}" for text in self.warnings])
 
     def to_dict(self) -> dict[str, Any]:

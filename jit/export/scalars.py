@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from jit.ir import dtypes
+from jit.ir.sizes import SizeExpr
 
 from .proxies import OnnxProxy, Scalar, Unsupported, kind_of
 
@@ -106,12 +107,12 @@ SCALAR_OPS: dict[str, ScalarOp] = {
 
 
 def write_scalar(g: OnnxBuilder, name: str, operands: Sequence[Any]) -> Scalar:
-    """The result of `prim::name` on operands of which at least one is a Scalar.
+    """The result of `prim::name` on operands of which at least one is traced.
 
     Args:
         g: The builder of the model.
         name: The operator's name after `prim::`.
-        operands: Numbers and Scalars.
+        operands: Numbers, sizes and Scalars.
     """
     op = SCALAR_OPS[name]
     kind = op.operands or _widest(operands, name)
@@ -125,9 +126,15 @@ def write_scalar(g: OnnxBuilder, name: str, operands: Sequence[Any]) -> Scalar:
 
 def _widest(operands: Sequence[Any], name: str) -> str:
     """The kind that Python computes in; bools count as ints except to `and`, `or` and `xor`."""
-    kinds = [kind_of(item.dtype) if isinstance(item, OnnxProxy) else type(item).__name__ for item in operands]
+    kinds = [_kind(item) for item in operands]
     unknown = [kind for kind in kinds if kind not in _ORDER]
     if unknown:
         raise Unsupported(f"ONNX has no traced numbers of the type {unknown[0]}")
     floor = 0 if name in ("and", "or", "xor") else 1
     return _ORDER[max(floor, *(_ORDER.index(kind) for kind in kinds))]
+
+
+def _kind(item: Any) -> str:
+    if isinstance(item, OnnxProxy):
+        return kind_of(item.dtype)
+    return "int" if type(item) is SizeExpr else type(item).__name__

@@ -1,395 +1,330 @@
-"""Sizes and numbers of a graph: those that are the same in every run, and those that follow a dynamic axis or the data.
+"""The sizes of a graph that is exported: those of dynamic axes get names, and what was decided on them is judged.
 
-Note [Trying other sizes]
-    A trace holds the sizes of one run. Which of them follow a dynamic axis is found by inferring the graph's types
-    again, by the operators' own type rules, with other sizes for the axes:
+Note [What a model holds for]
+    A trace holds the sizes of one run. Its type rules are run again with a symbol for each dynamic axis (Note [Sizes
+    get names] in jit.passes.support.symbolic_sizes), which leaves expressions where sizes follow from an axis, and
+    conditions where somebody has decided on one:
 
-                                                            as traced      batch = 8      batch = 12
-        %1 : Float(4, 3) = aten::relu(%x)                   (4, 3)         (8, 3)         (12, 3)
-        %n : int = aten::size[dim=0](%1)                    4              8              12
-        %2 : Float(12) = aten::view[size=[12]](%1)          (12)           does not fit: the 12 is baked
+        %x : Float(n, 3)
+        %n : int = prim::size[dim=0](%x)
+        %m : int = prim::max(%n, 1)               n, for an axis from 1
+        %1 : Float(12) = aten::view[size=[12]](%x)    n == 4: the 12 is baked
+        %2 : Float(4, ?) = aten::view[size=[4, -1]](%x)   3*n % 4 == 0, and (4, 3*n//4)
 
-    A dim that is equal in all runs is fixed, one that equals an axis in all runs is that axis, and any other one moves
-    without a name. Where no other sizes go through at all, the graph holds for the traced ones alone, and the user is
-    told at which line. Only some of the trials may fail: a function may ask for an even size, or for at most 512.
+    A condition that follows from the range of the axis is none. Of the others,
 
-    Agreement of a few runs proves little for a comparison: `n > 1` is true of 4, 8 and 12. So numbers computed from
-    moving ones move too, but for sums and products that agree (n - n), and for equality of two that always agree.
+    * one that fixes a size, or ties two, is an obstacle: the model would hold for the recorded sizes alone;
+    * a decision of Python's is an obstacle, too: the program goes another way where it does not hold;
+    * what an operator asks for (at least as many rows as its window has, a multiple of 4) is an obstacle if the user
+      has given a range, and another range would do, and else a remark in the report: mostly, the program refuses other
+      sizes, too.
+
+    Operators are told that sizes are 2 or more, because a size of 1 broadcasts, and 0 leaves nothing. Whether the model
+    is right for these, too, is found by giving the axes these sizes, and looking whether all results have the sizes
+    that the expressions say.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import cycle, islice, product
+from typing import Any, NamedTuple
 
-import numpy as np
+from jit.ir import Graph, Node, TensorType, Type, Value
+from jit.ir.errors import ExportError, UndecidedSizeError, UsageError
+from jit.ir.size_conditions import SizeCondition
+from jit.ir.sizes import SizeExpr, SizeSymbol
+from jit.passes.support.symbolic_sizes import SizesMisfit, name_sizes
 
-from jit.ir import dtypes
-from jit.ir.errors import Error, ExportError
-from jit.ir.graph import Graph, Node, Value, map_template
-from jit.ir.inference import SIZES
-from jit.ir.op import Op, find
-from jit.ir.scalars import scalar_function
-from jit.ir.types import UNDEFINED, ScalarType, TensorType, Type
+from .axes import Axis, merged, symbols_of
+from .naming_sizes import PRIMES, Asked, AskedConditions, ModelNamer
+from .ranges import as_given, suggested_range, way_out, words
 
-from .dims import Dim
-
-
-class _UnknownSize:
-    def __repr__(self) -> str:
-        return "UNKNOWN"
-
-
-UNKNOWN = _UnknownSize()
-"""A number that depends on data, or on a size that is not known."""
-
-AFFINE = ("prim::add", "prim::sub", "prim::mul", "prim::neg")
-"""Functions of sizes that, where a few sizes of an axis agree on the result, give it for all sizes."""
+MOST_TRIED = 4
+"""The number of sizes of an axis that are tried to find out whether it matters that another size becomes 1."""
+FEW = 12
+FARTHEST = 64
+"""The number of sizes among which one for the verification is looked for."""
 
 
-@dataclass
-class SizeRun:
-    """Facts about every value when the dynamic axes have these sizes."""
+@dataclass(frozen=True)
+class SizeProblem:
+    """Something that the model would be wrong without."""
 
-    axes: dict[str, int]
-    known: dict[Value, Any] = field(default_factory=dict)
-    """TensorTypes, numbers, UNKNOWN."""
-
-
-class _Misfit(Exception):
-    """A node whose operands do not fit each other at other sizes than the traced ones."""
-
-    def __init__(self, node: Node, error: Error) -> None:
-        super().__init__(str(error))
-        self.node = node
+    op: str
+    reason: str
+    source: str = ""
+    inside: str = ""
 
 
-class KnownSizes:
-    """The sizes of a graph's values at several sizes of its dynamic axes.
+@dataclass(eq=False)
+class SizedGraph:
+    """A graph whose sizes are expressions of the dynamic axes, and what is known of these."""
+
+    graph: Graph
+    """A copy of what was recorded."""
+    copies: dict[Value, Value]
+    """Values that were recorded -> their copies."""
+    axes: Mapping[SizeSymbol, Axis]
+    recorded: Mapping[SizeSymbol, int]
+    conditions: AskedConditions
+    obstacles: Mapping[Node, str]
+    """Composites whose parts hold for the recorded sizes alone, and why."""
+    problems: list[SizeProblem] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    """Requirements on the sizes, and who asks for them."""
+    lows: dict[SizeSymbol, int] = field(default_factory=dict)
+    """The least sizes that the model is right for."""
+
+    def holds_for(self, sizes: Mapping[str, int]) -> bool:
+        """Whether the model is right for these sizes of the axes, by their names."""
+        return self._are_right({symbol: sizes[axis.name] for symbol, axis in self.axes.items()})
+
+    def other_sizes(self) -> dict[str, int] | None:
+        """Other sizes that the model is right for, by the names of the axes, if any are near the recorded ones."""
+        return next(map(self._by_name, filter(self._are_right, self._near())), None)
+
+    def _near(self) -> Iterator[dict[SizeSymbol, int]]:
+        for step in [*range(1, FARTHEST), *range(-1, -FARTHEST, -1)]:  # sizes that are equal shall differ
+            yield {s: size + step * (1 + i) for i, (s, size) in enumerate(self.recorded.items())}
+            yield {symbol: size + step for symbol, size in self.recorded.items()}
+        for symbol, size in self.recorded.items():
+            for step in [*range(1, FARTHEST), *range(-1, -FARTHEST, -1)]:
+                yield {**self.recorded, symbol: size + step}
+        yield {symbol: 2 * size for symbol, size in self.recorded.items()}
+
+    def _are_right(self, sizes: Mapping[SizeSymbol, int]) -> bool:
+        inside = all(self.lows[s] <= n <= (n if s.high is None else s.high) for s, n in sizes.items())
+        return inside and self.conditions.holds(sizes)
+
+    def _by_name(self, sizes: Mapping[SizeSymbol, int]) -> dict[str, int]:
+        return {self.axes[symbol].name: size for symbol, size in sizes.items()}
+
+
+Places = Mapping[Value, Mapping[int, Axis]]
+"""Input -> {dim: axis}."""
+
+
+def sized_graph(graph: Graph, stage: int, places: Places, is_known: Callable[[Node], bool]) -> SizedGraph:
+    """A copy of a graph, with names for the sizes of dynamic axes.
 
     Args:
-        graph: What was traced; its nodes up to stage `stage` are looked at.
+        graph: What was recorded; its nodes up to stage `stage` are looked at.
         stage: The last stage that matters.
-        axes: Input -> {dim: name of the axis}.
-        fixed: Inputs that are the same in every run, such as parameters.
+        places: Where the dynamic axes are.
+        is_known: Whether ONNX knows a composite, whose parts matter less then.
+
+    Raises:
+        ExportError: The graph holds for the recorded sizes alone, or for those of 1 and 0.
+        UsageError: The recorded sizes are outside of the ranges of their axes.
     """
-
-    def __init__(
-        self, graph: Graph, stage: int, axes: Mapping[Value, Mapping[int, str]], fixed: Iterable[Value] = ()
-    ) -> None:
-        self._graph = graph
-        self._stage = stage
-        self._axes = axes
-        self._moving: set[Value] = set()
-        self.fixed: set[Value] = set(fixed)
-        """Values computed from parameters and constants alone."""
-        self.runs: list[SizeRun] = []
-        self.runs.append(self._traced())
-        self.runs += self._others()
-        self._classify(self._nodes())
-
-    # -- what is asked -------------------------------------------------------------------------------------------
-
-    def dims(self, value: Value) -> tuple[Dim, ...] | None:
-        """The sizes of a tensor: a number, the name of an axis, or None; None for all where the rank is unknown."""
-        shapes = [_shape(run.known.get(value)) for run in self.runs]
-        if any(shape is None for shape in shapes) or len({len(shape or ()) for shape in shapes}) > 1:
-            rank = value.type.ndim if isinstance(value.type, TensorType) else None
-            return None if rank is None else (None,) * rank
-        return tuple(self._dim(sizes) for sizes in zip(*shapes, strict=True))
-
-    def number(self, value: Value) -> Any:
-        """A scalar that every run agrees on; None where they differ."""
-        found = self.runs[0].known.get(value, UNKNOWN)
-        return None if value in self._moving or isinstance(found, (_UnknownSize, Type)) else found
-
-    def axis_of(self, value: Value) -> str | None:
-        """The dynamic axis whose size this scalar is."""
-        found = [run.known.get(value, UNKNOWN) for run in self.runs]
-        return self._name(found) if all(type(each) is int for each in found) else None
-
-    def depends_on_data(self, value: Value) -> bool:
-        """Whether a value comes from the contents of an argument rather than from sizes, parameters and constants."""
-        if value in self.fixed:
-            return False
-        return not isinstance(value.type, ScalarType) or isinstance(
-            self.runs[0].known.get(value, UNKNOWN), _UnknownSize
-        )
-
-    def enter(self, node: Node, body: Graph) -> str | None:
-        """Look at the parts of `node` too; says what is wrong if they hold for the traced sizes alone."""
-        misfits = []
-        for run in self.runs:
-            try:
-                self._evaluate_body(run, node, body)
-            except _Misfit as misfit:
-                misfits.append(misfit)
-                run.known.update((value, _nothing(value)) for part in body.nodes for value in part.outputs)
-        self.fixed.update(inner for inner, outer in zip(body.inputs, node.inputs) if outer in self.fixed)
-        self._moving.update(inner for inner, outer in zip(body.inputs, node.inputs) if outer in self._moving)
-        self._classify(body.nodes)
-        if not misfits or len(misfits) < len(self.runs) - 1:
-            return None
-        return f"its parts do not hold for other sizes of the dynamic axes: {misfits[0].node.kind} fails ({misfits[0]})"
-
-    # -- the runs ------------------------------------------------------------------------------------------------
-
-    def _nodes(self) -> Iterator[Node]:
-        return (node for node in self._graph.nodes if node.stage <= self._stage)
-
-    def _inputs(self) -> Iterator[Value]:
-        return (value for stage in self._graph.stages[: self._stage + 1] for value in stage.inputs)
-
-    def _traced(self) -> SizeRun:
-        run = SizeRun({})
-        for value, dims in self._axes.items():
-            for dim, name in dims.items():
-                size = value.type.shape[dim]  # type: ignore[attr-defined]
-                run.axes.setdefault(name, size if type(size) is int else 4)
-        return self._evaluate(run)
-
-    def _others(self) -> list[SizeRun]:
-        """The runs at other sizes that go through; ExportError if none does."""
-        traced = self.runs[0].axes
-        if not traced:
-            return []
-        grown, misfit = self._tried(_grown(traced), enough=2)
-        if not grown and misfit is not None:
-            raise self._baked(misfit)
-        return grown + self._tried(_shrunk(traced), enough=2)[0]
-
-    def _tried(self, trials: Iterable[dict[str, int]], enough: int) -> tuple[list[SizeRun], _Misfit | None]:
-        """The first runs that go through, as many as are enough; and the first obstacle."""
-        runs: list[SizeRun] = []
-        first = None
-        for axes in trials:
-            try:
-                runs.append(self._evaluate(SizeRun(axes)))
-            except _Misfit as misfit:
-                first = first or misfit
-            if len(runs) == enough:
-                break
-        return runs, first
-
-    def _evaluate(self, run: SizeRun) -> SizeRun:
-        for value in self._inputs():
-            run.known[value] = self._input_type(value, run.axes)
-        for node in self._nodes():
-            self._evaluate_node(run, node)
-        return run
-
-    def _input_type(self, value: Value, axes: dict[str, int]) -> Any:
-        if not isinstance(value.type, TensorType):
-            return UNKNOWN if isinstance(value.type, ScalarType) else value.type
-        shape = value.type.shape
-        if shape is None:
-            return value.type
-        names = self._axes.get(value, {})
-        sizes = [axes[names[dim]] if dim in names else size for dim, size in enumerate(shape)]
-        return TensorType(value.type.dtype, tuple(sizes), None, value.type.device)
-
-    def _evaluate_node(self, run: SizeRun, node: Node) -> None:
-        traced = None if self._is_traced(run) else self.runs[0]
-        if traced is not None and all(run.known[value] == traced.known[value] for value in node.inputs):
-            run.known.update((value, traced.known[value]) for value in node.outputs if value in traced.known)
-            return
-        results = self._results(run, node)
-        if traced is None:
-            results = [_merged(value, found) for value, found in zip(node.outputs, results)]
-        run.known.update((value, _nothing(value)) for value in node.outputs)
-        run.known.update(zip(node.outputs, results))
-
-    def _results(self, run: SizeRun, node: Node) -> Sequence[Any]:
-        """Facts about the outputs of a node in one run."""
-        if node.outputs and all(isinstance(value.type, ScalarType) for value in node.outputs):
-            return [_scalar(run, node) for _ in node.outputs]
-        op = find(node.kind)
-        if self._is_traced(run) and op is not None and op.kind in ("pointwise", "view") and _is_plain(run, node):
-            return [value.type for value in node.outputs]
-        body = next(node.subgraphs, None)
-        if op is not None and (op.type_rule or op.kind in ("pointwise", "view")):
-            return self._inferred(run, node, op)
-        if body is not None and op is not None and op.symbolic is not None:
-            return self._if_it_fits(run, node, body)
-        if body is not None:
-            return self._evaluate_body(run, node, body)
-        if self._is_traced(run) and not any(_is_vague(run.known[value]) for value in node.inputs):
-            return [value.type for value in node.outputs]
-        return [_nothing(value) for value in node.outputs]
-
-    def _is_traced(self, run: SizeRun) -> bool:
-        return not self.runs or run is self.runs[0]
-
-    def _inferred(self, run: SizeRun, node: Node, op: Op) -> list[Any]:
-        known = run.known
-        operands = map_template(_operand, node.resolve(node.args, lambda value: _or_zero(value, known[value])))
-        attributes = {key: node.resolve(item, known.__getitem__) for key, item in node.attributes.items()}
-        try:
-            return list(op.infer(op.join(operands, attributes)))
-        except Error as error:
-            if self._is_traced(run):
-                return [value.type for value in node.outputs]
-            raise _Misfit(node, error) from error
-        except Exception:  # an UNKNOWN where the rule needs a number
-            return [_nothing(value) for value in node.outputs]
-
-    def _if_it_fits(self, run: SizeRun, node: Node, body: Graph) -> list[Any]:
-        """A composite that ONNX knows holds for sizes that its recorded parts do not hold for."""
-        try:
-            return self._evaluate_body(run, node, body)
-        except _Misfit:
-            return [_nothing(value) for value in node.outputs]
-
-    def _evaluate_body(self, run: SizeRun, node: Node, body: Graph) -> list[Any]:
-        run.known.update((inner, run.known[outer]) for inner, outer in zip(body.inputs, node.inputs))
-        for part in body.nodes:
-            self._evaluate_node(run, part)
-        results = [*body.outputs, *(value for _, value in body.stages[0].updates)]
-        return [run.known[item] if isinstance(item, Value) else UNKNOWN for item in results]
-
-    def _baked(self, misfit: _Misfit) -> ExportError:
-        axes = self.runs[0].axes
-        names = " and ".join(repr(name) for name in axes)
-        where = f" at {misfit.node.source}" if misfit.node.source else ""
-        hint = "leave the axis out of dynamic_axes, or compute the size from the tensor's shape"
-        if len(axes) > 1 and self._fits_together(axes):
-            hint = "they do if these axes are equal, so give them one name"
-        return ExportError(
-            f"The graph does not hold for other sizes of the dynamic axis {names}: {misfit.node.kind}{where} "
-            f"fails ({str(misfit).rstrip('.')}); {hint}."
-        )
-
-    def _fits_together(self, axes: dict[str, int]) -> bool:
-        try:
-            self._evaluate(SizeRun({name: max(size, 1) * 2 for name, size in axes.items()}))
-        except _Misfit:
-            return False
-        return True
-
-    # -- what the runs say ---------------------------------------------------------------------------------------
-
-    def _dim(self, sizes: Sequence[Any]) -> Dim:
-        if any(not isinstance(size, int) for size in sizes):
-            return None
-        name = self._name(sizes)
-        return name if name is not None else sizes[0] if len(set(sizes)) == 1 else None
-
-    def _name(self, sizes: Sequence[Any]) -> str | None:
-        """The axis that has just these sizes in the runs."""
-        if len(self.runs) == 1:
-            return None
-        for name in self.runs[0].axes:
-            if all(run.axes[name] == size for run, size in zip(self.runs, sizes)):
-                return name
-        return None
-
-    def _classify(self, nodes: Iterable[Node]) -> None:
-        for node in nodes:
-            op = find(node.kind)
-            pure = node.kind.startswith(("aten::", "prim::")) and not (op is not None and op.kind == "random")
-            if pure and all(value in self.fixed for value in node.inputs):
-                self.fixed.update(node.outputs)
-            self._moving.update(value for value in node.outputs if self._moves(node, value))
-
-    def _moves(self, node: Node, value: Value) -> bool:
-        if not isinstance(value.type, ScalarType):
-            return False
-        found = [run.known.get(value, UNKNOWN) for run in self.runs]
-        if any(isinstance(each, (_UnknownSize, Type)) for each in found) or any(each != found[0] for each in found):
-            return True
-        if node.kind in AFFINE or not any(each in self._moving for each in node.inputs):
-            return False
-        return not (node.kind in ("prim::eq", "prim::ne") and self._always_equal(node))
-
-    def _always_equal(self, node: Node) -> bool:
-        sides = [[node.resolve(item, run.known.__getitem__) for run in self.runs] for item in node.args]
-        return len(sides) == 2 and sides[0] == sides[1]
-
-
-def _grown(traced: dict[str, int]) -> Iterator[dict[str, int]]:
-    """Larger sizes for the axes, no two of which grow alike."""
-    sizes = [(name, max(size, 1)) for name, size in traced.items()]
-    yield {name: size * (2 + 2 * i) for i, (name, size) in enumerate(sizes)}
-    yield {name: size * (3 + 2 * i) for i, (name, size) in enumerate(sizes)}
-    yield {name: size + 1 + i for i, (name, size) in enumerate(sizes)}
-
-
-def _shrunk(traced: dict[str, int]) -> Iterator[dict[str, int]]:
-    """Smaller sizes, which a function may refuse."""
-    yield {name: (size + 1) // 2 for name, size in traced.items()}
-    yield dict.fromkeys(traced, 1)
-
-
-def _shape(found: Any) -> tuple[Dim, ...] | None:
-    return found.shape if isinstance(found, TensorType) else None
-
-
-def _nothing(value: Value) -> Any:
-    """The least specific type of this kind of value."""
-    if isinstance(value.type, TensorType):
-        return TensorType(value.type.dtype, None, None, value.type.device)
-    return UNKNOWN if isinstance(value.type, ScalarType) else value.type
-
-
-def _is_plain(run: SizeRun, node: Node) -> bool:
-    """Whether all sizes are known: what such an op returns has the sizes that were recorded."""
-    return not any(_is_vague(run.known[value]) for value in node.inputs) and not any(map(_is_vague, _types(node)))
-
-
-def _types(node: Node) -> list[Type]:
-    return [value.type for value in node.outputs]
-
-
-def _is_vague(found: Any) -> bool:
-    return isinstance(found, TensorType) and found.sizes is None
-
-
-def _merged(value: Value, found: Any) -> Any:
-    """The recorded type, less the sizes that cannot be known without the data."""
-    recorded = value.type
-    if not isinstance(recorded, TensorType) or not isinstance(found, TensorType):
-        return found
-    if recorded.shape is None:
-        return found
-    if found.shape is None or len(found.shape) != len(recorded.shape):
-        dims: tuple[Any, ...] = (None,) * len(recorded.shape)
-    else:
-        dims = tuple(old if type(old) is type(new) else new for old, new in zip(recorded.shape, found.shape))
-    return TensorType(recorded.dtype, dims, recorded.strides, recorded.device)
-
-
-def _or_zero(value: Value, found: Any) -> Any:
-    """An operand of which only Python's type is known stands as the 0 of that type: no type rule looks at its value."""
-    if value.type == UNDEFINED:
-        return None
-    if isinstance(found, _UnknownSize) and isinstance(value.type, ScalarType):
-        return {"bool": False, "int": 0, "float": 0.0}.get(value.type.name, found)
+    naming = _Naming(graph, stage, places, is_known)
+    try:
+        found = naming.found()
+    except SizesMisfit as misfit:
+        raise ExportError(naming.refusal(misfit)) from misfit
+    naming.drop_what_is_harmless(found)
+    for asked in found.conditions.asked:
+        judge(found, asked)
+    naming.small_sizes(found)
     return found
 
 
-def _operand(item: Any) -> Any:
-    """An operand as type rules want it: an array as its type."""
-    return TensorType(dtypes.from_numpy(item.dtype), item.shape) if isinstance(item, np.ndarray) else item
+def judge(found: SizedGraph, asked: Asked) -> None:
+    """Note what a condition means for the model."""
+    condition = asked.condition
+    axes = [found.axes[symbol] for symbol in condition.size.symbols]
+    promised = any(axis.ranged for axis in axes) and suggested_range(found, condition) is not None
+    if not (asked.is_decision or asked.is_baked or asked.counts or promised):
+        where = f" at {asked.source}" if asked.source else ""
+        found.notes.append(f"{words(found, condition)} ({asked.inside or asked.node.kind}{where})")
+        return
+    said = words(found, condition)
+    what = f"Python decided that {said}" if asked.is_decision else f"it holds for {said} alone"
+    op = "a decision" if asked.is_decision else asked.node.kind
+    found.problems.append(SizeProblem(op, f"{what}; {way_out(found, asked)}", asked.source, asked.inside))
 
 
-def _scalar(run: SizeRun, node: Node) -> Any:
-    """The number that a node gives in one run."""
-    if node.kind == "prim::Constant":
-        return node.attribute("value", UNKNOWN)
-    operands = node.resolve(node.args, lambda value: run.known[value])
-    if node.kind in SIZES:
-        return _size(operands[0], node.attribute("dim"))
-    function = scalar_function(node.kind)
-    if function is None or any(isinstance(item, (_UnknownSize, Type)) for item in operands):
-        return UNKNOWN
+class _Naming:
+    def __init__(self, graph: Graph, stage: int, places: Places, is_known: Callable[[Node], bool]) -> None:
+        self._graph = graph
+        self._stages = range(stage + 1)
+        self._is_known = is_known
+        axes = merged(axis for dims in places.values() for axis in dims.values())
+        symbols = symbols_of(axes)
+        self._axes = {symbols[name]: axis for name, axis in axes.items()}
+        self._places = {v: {dim: symbols[axis.name] for dim, axis in dims.items()} for v, dims in places.items()}
+        self._recorded = self._sizes_now()
+
+    def _sizes_now(self) -> dict[SizeSymbol, int]:
+        found: dict[SizeSymbol, int] = {}
+        for value, dims in self._places.items():
+            for dim, symbol in dims.items():
+                size = value.type.shape[dim]  # type: ignore[attr-defined]
+                if type(size) is int and found.setdefault(symbol, size) != size:
+                    name, other = self._axes[symbol].name, found[symbol]
+                    raise UsageError(f"the axis {name!r} has the sizes {other} and {size} in the arguments; pass one")
+        for symbol, size in found.items():
+            self._check_range(self._axes[symbol], size)
+        return {symbol: found.get(symbol, max(symbol.low, 4)) for symbol in self._axes}
+
+    @staticmethod
+    def _check_range(axis: Axis, size: int) -> None:
+        if axis.ranged and not axis.low <= size <= (size if axis.high is None else axis.high):
+            raise UsageError(f"the axis {axis} has the size {size} in the arguments; pass arguments within its range")
+
+    # -- naming --------------------------------------------------------------------------------------------------
+
+    def found(self) -> SizedGraph:
+        """The graph with names. Where a decision may be right by chance, as sizes are equal, others decide."""
+        first = self._named(self._typical())
+        if not any(asked.is_baked for asked in first.conditions.asked):
+            return first
+        try:
+            second = self._named(self._apart())
+        except SizesMisfit:
+            return first
+        return first if any(asked.is_baked for asked in second.conditions.asked) else second
+
+    def _typical(self) -> dict[SizeSymbol, int]:
+        """The sizes for which decisions are taken: the recorded ones, but no 0 and 1."""
+        primes = cycle(PRIMES)
+        return {s: size if size >= 2 else _clipped(s, next(primes)) for s, size in self._recorded.items()}
+
+    def _apart(self) -> dict[SizeSymbol, int]:
+        """Multiples of these, which have their divisors, but are hardly equal to each other."""
+        return {s: _clipped(s, size * prime) for (s, size), prime in zip(self._typical().items(), cycle(PRIMES))}
+
+    def _named(self, values: Mapping[SizeSymbol, int], fixed: Mapping[SizeSymbol, int] | None = None) -> SizedGraph:
+        """A copy of the graph with names for the sizes of the axes, but for those that are fixed."""
+        copies: dict[Value, Value] = {}
+        graph = self._graph.clone(copies)
+        conditions = AskedConditions(values)
+        namer = ModelNamer(conditions, None if fixed else self._recorded, self._is_known)
+        name_sizes(graph, self._shapes(copies, fixed or {}), conditions, namer=namer, stages=self._stages.stop)
+        return SizedGraph(graph, copies, self._axes, self._recorded, conditions, namer.obstacles)
+
+    def _shapes(self, copies: Mapping[Value, Value], fixed: Mapping[SizeSymbol, int]) -> dict[Value, TensorType]:
+        inputs = [value for stage in self._graph.stages[: self._stages.stop] for value in stage.inputs]
+        return {
+            copies[value]: TensorType(value.type.dtype, self._shape(value, fixed), None, value.type.device)
+            for value in inputs
+            if isinstance(value.type, TensorType) and value.type.shape is not None
+        }
+
+    def _shape(self, value: Value, fixed: Mapping[SizeSymbol, int]) -> tuple[Any, ...]:
+        shape: Any = list(value.type.shape)  # type: ignore[attr-defined]
+        for dim, symbol in self._places.get(value, {}).items():
+            shape[dim] = fixed.get(symbol, symbol.size)
+        return tuple(shape)
+
+    def refusal(self, misfit: SizesMisfit) -> str:
+        """The text of the error for a graph that takes no other sizes."""
+        axes = " and ".join(repr(axis.name) for axis in self._axes.values())
+        what = str(misfit).rstrip(".")
+        small = [axis.name for symbol, axis in self._axes.items() if self._recorded[symbol] < 2]
+        hint = "leave the axis out of dynamic_axes, or compute the size from the tensor's shape"
+        if small:
+            hint = f"pass arguments in which the size of {small[0]!r} is 2 or more, as sizes of 1 broadcast"
+        return f"The graph does not hold for other sizes of the dynamic axis {axes}: {what}; {hint}."
+
+    def drop_what_is_harmless(self, found: SizedGraph) -> None:
+        """Forget that operators were told of sizes inside, such as n//2, that they are not 1, where 1 would do."""
+        for asked in found.conditions.asked:
+            if asked.condition.relation == "!=" and not asked.is_decision:
+                tried = list(islice(_exceptions(found, asked.condition), MOST_TRIED + 1))
+                enough = tried and (len(asked.condition.size.symbols) > 1 or len(tried) <= MOST_TRIED)
+                if enough and not any(self._deviation(found, sizes) for sizes in tried[:MOST_TRIED]):
+                    found.conditions.found.remove(asked.condition)
+
+    # -- sizes of 0 and 1 ----------------------------------------------------------------------------------------
+
+    def small_sizes(self, found: SizedGraph) -> None:
+        """Find out whether the model is right for axes of 1 and 0 as well, as far as the user wants these."""
+        found.lows = {symbol: max(symbol.low, 2) for symbol in self._axes}
+        for size in (1, 0):
+            wanted = [s for s in self._axes if s.low <= size == found.lows[s] - 1 and found.conditions.allow(s, size)]
+            if not wanted or self._deviation(found, dict.fromkeys(wanted, size)) is None:
+                found.lows.update(dict.fromkeys(wanted, size))
+                continue
+            for symbol in wanted:
+                deviation = self._deviation(found, {symbol: size})
+                if deviation is None:
+                    found.lows[symbol] = size
+                else:
+                    self._refuse_small(found, symbol, size, deviation)
+        for symbol, low in found.lows.items():
+            found.conditions.assume(SizeCondition(">=", symbol.size - low))
+
+    def _refuse_small(self, found: SizedGraph, symbol: SizeSymbol, size: int, deviation: _Deviation) -> None:
+        axis, node = self._axes[symbol], deviation.node
+        if deviation.is_decision or axis.ranged:
+            spec = as_given(axis.name, size + 1, axis.high)
+            reason = f"{deviation.reason} where {axis.name!r} is {size}; the range {spec} for the axis would do"
+            found.problems.append(SizeProblem(deviation.op, reason, str(node.source or "") if node else ""))
+        else:
+            found.notes.append(f"{symbol} >= {size + 1} ({deviation.words})")
+
+    def _deviation(self, found: SizedGraph, fixed: Mapping[SizeSymbol, int]) -> _Deviation | None:
+        """The first thing that is not what the expressions say if some axes have these sizes."""
+        values = {s: n for s, n in found.conditions.values.items() if s not in fixed}
+        try:
+            small = self._named(values, fixed)
+        except SizesMisfit as misfit:
+            is_guard = misfit.node is not None and misfit.node.kind == "prim::Guard"
+            return _Deviation(misfit.node, "Python decides otherwise" if is_guard else "it takes no tensor")
+        for value, copy in found.copies.items():
+            if not value.is_input and not _are_alike(copy.type, small.copies[value].type, fixed):
+                return _Deviation(value.node, "it gives a result of another size")
+        for asked in small.conditions.asked:
+            if asked.is_baked or (asked.is_decision and asked.condition not in found.conditions.found):
+                return _Deviation(asked.node, f"it asks for {asked.condition}")
+        return None
+
+
+class _Deviation(NamedTuple):
+    node: Node | None
+    reason: str
+
+    @property
+    def is_decision(self) -> bool:
+        """Whether Python has decided on a size."""
+        return self.node is not None and self.node.kind.startswith("prim::")
+
+    @property
+    def op(self) -> str:
+        return "a decision" if self.is_decision or self.node is None else self.node.kind
+
+    @property
+    def words(self) -> str:
+        return self.op if self.node is None or not self.node.source else f"{self.op} at {self.node.source}"
+
+
+def _are_alike(general: Type, small: Type, fixed: Mapping[SizeSymbol, int]) -> bool:
+    """Whether a type for small sizes is what the general one says, as far as both are known."""
+    if not isinstance(general, TensorType) or not isinstance(small, TensorType):
+        return True
+    if general.shape is None or small.shape is None:
+        return True
     try:
-        return function.python(*operands)
-    except (ArithmeticError, ValueError, TypeError):
-        return UNKNOWN
+        expected = [size.evaluate(fixed) if type(size) is SizeExpr else size for size in general.shape]
+    except (UndecidedSizeError, ZeroDivisionError):
+        return False
+    known = [(a, b) for a, b in zip(expected, small.shape) if a is not None and b is not None]
+    return len(expected) == len(small.shape) and all(str(a) == str(b) for a, b in known)
 
 
-def _size(tensor: Any, dim: Any) -> Any:
-    shape = _shape(tensor)
-    size = shape[dim] if shape is not None and isinstance(dim, int) and -len(shape) <= dim < len(shape) else None
-    return size if isinstance(size, int) else UNKNOWN
+def _exceptions(found: SizedGraph, condition: SizeCondition) -> Iterator[dict[SizeSymbol, int]]:
+    """Small sizes for which a condition does not hold, though the others do."""
+    symbols = sorted(condition.size.symbols, key=str)
+    others = [c for c in found.conditions.found if c.relation != "!="]
+    for sizes in product(*(range(max(s.low, 2), FARTHEST if len(symbols) == 1 else FEW) for s in symbols)):
+        values = dict(zip(symbols, sizes, strict=True))
+        if not condition.holds(values) and all(other.holds({**found.conditions.values, **values}) for other in others):
+            yield values
+
+
+def _clipped(symbol: SizeSymbol, size: int) -> int:
+    size = max(size, symbol.low, 2)
+    return size if symbol.high is None else min(size, symbol.high)

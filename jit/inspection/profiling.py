@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jit.ir import TensorType, Value
+from jit.ir import Graph, TensorType, Value
 from jit.ir.errors import Error, UsageError
 from jit.ir.files import write_atomically
 from jit.ir.refusals import FOREIGN
+from jit.passes.support.symbolic_sizes import put_numbers
 from jit.runtime.arrays.programs import GuardFailed
 from jit.tracing.recordings.compiling import engine, unoptimised
 from jit.tracing.recordings.hosting import PythonHost
@@ -163,22 +164,32 @@ def _measured(recording: Recording, owners: Sequence[Any]) -> list[Timed]:
 
     values = [contents_of(owner) for owner in owners]
     chain = recording.chains[0]
-    graph = recording.plan(chain).interpreter.graph
+    graph = _graph_for(recording, chain, owners)
     interpreter = engine(graph, recording.optimise is not unoptimised, PythonHost())
     notes = timed(interpreter)
     rounds: list[list[Timed]] = []
     for _ in range(1 if recording.calls_python else ROUNDS):
         state = interpreter.run(0, values)[2]
-        for stage, gradients in _backwards(chain):
+        for stage, gradients in _backwards(graph):
             state = interpreter.run(stage, gradients, state)[2]
         rounds.append(notes[:])
         notes.clear()
     return [min(same, key=lambda event: event.seconds) for same in zip(*rounds, strict=True)]
 
 
-def _backwards(chain: Chain) -> Iterable[tuple[int, list[Any]]]:
+def _graph_for(recording: Recording, chain: Chain, owners: Sequence[Any]) -> Graph:
+    """The graph that runs for these inputs, with numbers for its sizes."""
+    if not recording.general:
+        return recording.plan(chain).interpreter.graph
+    sizes = recording.sizes_of(owners)
+    graph = recording.plan(chain, sizes).interpreter.graph.clone()
+    put_numbers(graph, dict(zip(recording.named(chain).symbols, sizes, strict=True)))
+    return graph
+
+
+def _backwards(graph: Graph) -> Iterable[tuple[int, list[Any]]]:
     """The later stages, with gradients of ones to go backward from."""
-    for number, stage in enumerate(chain.trace.graph.stages[1:], 1):
+    for number, stage in enumerate(graph.stages[1:], 1):
         yield number, [_ones(value) for value in stage.inputs]
 
 

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from .errors import Error
-from .graph import Node, Value
+from .graph import Node, Value, leaves
 from .op import Op, find
 from .scalars import ScalarFunction, scalar_function
+from .sizes import any_symbolic
 from .types import GENERATOR, UNDEFINED, ScalarType, TensorType
 
 KIND = "prim::raises"
@@ -71,11 +72,12 @@ def name_in_place(op: Op) -> str:
 def raises_always(node: Node) -> bool:
     """Whether a `prim::raises` node that was true while recording is true for all operands of these dtypes and sizes.
 
-    It is where all sizes are known and the elements of the operands do not matter. A composite refuses operands by
-    their sizes, or by a decision on elements that is guarded.
+    It is where all sizes are numbers and the elements of the operands do not matter. Sizes that are expressions are not
+    those of the recording, even where somebody decides on them. A composite refuses operands by their sizes, or by a
+    decision on elements that is guarded.
     """
     attempt = attempt_of(node)
-    if attempt is None or not all(map(_is_fixed, node.inputs)):
+    if attempt is None or not all(map(_is_fixed, node.inputs)) or _tells_sizes(node):
         return False
     if not isinstance(attempt.what, Op):
         return True  # its operands are numbers that are the same in every run
@@ -96,8 +98,14 @@ def raises_always(node: Node) -> bool:
 
 def _is_fixed(value: Value) -> bool:
     if isinstance(value.type, TensorType):
-        return value.type.dtype is not None and value.type.sizes is not None
+        known = value.type.sizes is not None and not any_symbolic(value.type.shape, value.type.strides)
+        return value.type.dtype is not None and known
     return value.type is UNDEFINED or value.type == GENERATOR
+
+
+def _tells_sizes(node: Node) -> bool:
+    """Whether sizes that are expressions stand in the operands or attributes of a node."""
+    return any(any_symbolic(leaves(item)) for item in (node.args, *node.attributes.values()))
 
 
 def may_raise(node: Node) -> bool:

@@ -109,7 +109,7 @@ class Geometry(NamedTuple):
         low = high = self.offset
         for size, stride in zip(self.sizes, self.strides, strict=True):
             reach = (size - 1) * stride
-            low, high = low + min(reach, 0), high + max(reach, 0)
+            low, high = low + min(0, reach), high + max(reach, 0)  # in an order that asks whether it is below 0
         return low, high
 
 

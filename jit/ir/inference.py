@@ -15,11 +15,12 @@ SIZES = ("prim::size", "aten::size")
 """The kinds of nodes that read a size: `prim::size[dim=0](%x)`."""
 
 
-def inferred_types(node: Node) -> list[Type] | None:
+def inferred_types(node: Node, whole: bool = False) -> list[Type] | None:
     """The types that follow from the node's operands, one per output.
 
     Args:
         node: A node whose inputs have types.
+        whole: Whether a composite is asked for its own rule; else it has the types of its parts.
 
     Returns:
         None where there is no rule; unknown types (`Tensor`) where too little is known of the operands.
@@ -36,7 +37,7 @@ def inferred_types(node: Node) -> list[Type] | None:
     if op is None:
         scalar = _scalar_type(node)
         return None if scalar is None else [scalar]
-    if op.kind == "composite" or (op.type_rule is None and op.kind not in ("view", "pointwise")):
+    if (op.kind == "composite" and not whole) or (op.type_rule is None and op.kind not in ("view", "pointwise")):
         return None
     try:
         return op.infer(_arguments(node, op))
@@ -59,8 +60,16 @@ class _UnknownNumber(Exception):
 
 
 def _arguments(node: Node, op: Op) -> list[Any]:
-    attributes = {name: node.resolve(item, _type_of) for name, item in node.attributes.items()}
+    attributes = {
+        name: node.resolve(item, _any_offset if name in op.offsets else _type_of)
+        for name, item in node.attributes.items()
+    }
     return op.join(node.resolve(node.args, _type_of), attributes)
+
+
+def _any_offset(value: Value) -> int:
+    """A number for one that is not known, on which sizes do not depend."""
+    return 0
 
 
 def _type_of(value: Value) -> Type | None:

@@ -28,6 +28,8 @@ Note [Terms]
     t.extreme("argmax", x)      (the extremum, its position in the row); or "argmin"
     t.running("sum", x)         the sum so far at each place of the row; or "prod", "max", "min", "logaddexp"
     t.row, t.position()         whether the row has more than one element; the place in it
+    t.place(dim)                the place along a dim of the first result, int64; or start + place * step
+    t.number(n, dtype)          a number, which may be a size that is told when the kernel runs
 
     What is returned, one term or several, None for what is not wanted, is cast to the dtypes of the results by the
     caller.
@@ -39,7 +41,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-FORMS = ("point", "reduction", "norm", "scan", "gather", "join", "cast")
+FORMS = ("point", "reduction", "norm", "scan", "gather", "join", "cast", "positions")
 """The forms that loops give to an operator that is neither pointwise nor a view:
 
 * "point": it is pointwise after all, for these arguments;
@@ -48,13 +50,14 @@ FORMS = ("point", "reduction", "norm", "scan", "gather", "join", "cast")
 * "scan": the same, and the result runs along the row;
 * "gather": rows of its first operand, at the places that the second says;
 * "join": its operands, one after the other;
-* "cast": its operand in another dtype.
+* "cast": its operand in another dtype;
+* "positions": it has no operand, and its elements follow from their positions, see `t.place`.
 """
 ROWS = ("reduction", "norm", "scan")
 """The forms that go along rows."""
 STEPS = (
-    "copy", "fill", "join", "product", "inner product", "product and sum", "convolution", "convolution gradients",
-    "maxima", "maxima gradients", "means",
+    "copy", "fill", "join", "placement", "product", "inner product", "product and sum", "convolution",
+    "convolution gradients", "maxima", "maxima gradients", "means",
 )  # fmt: skip
 """The steps of a plan that are more than a nest of loops made from terms; the runtime has their code."""
 GROUP = "group"

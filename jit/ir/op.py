@@ -35,6 +35,7 @@ from .dtypes import DType
 from .errors import DTypeError, SchemaError
 from .geometry import Geometry, broadcast_shapes
 from .kernel import POINTWISE, Kernel
+from .recurrence import Recurrence
 from .schema import REQUIRED, Argument, Schema, parse_schema
 from .types import GENERATOR, TensorType, Type, contiguous_strides
 
@@ -136,8 +137,12 @@ class Op:
         """The facts that loops, plans and profiles need."""
         self.measures: bool | Callable[..., bool] = False
         """Whether the sizes of its results depend on elements; or a function of arguments that says so."""
+        self.offsets: tuple[str, ...] = ()
+        """Ints that say where the elements of a result lie; its sizes are the same for all of them."""
         self.pieces: Callable[..., bool] | None = None
         """Views: whether the number of results follows from the size of the dim `dim`, by arguments."""
+        self.recurrence: Callable[..., Recurrence] | None = None
+        """`recurrence(<arguments>)` says what its steps are, if it goes through a sequence step by step."""
         self.into: Callable[..., Any] | None = None
         """`into(numpy, out, <arguments>)` writes the result into an array; it returns None where it cannot."""
         self.lays_out = False
@@ -189,6 +194,12 @@ class Op:
         """Attach the terms of a kernel: `def _(t, <arguments>)` returns one for each result; see `jit.ir.kernel`."""
         self._same_module(function)
         self.set_kernel(replace(self.kernel, terms=function))
+        return function
+
+    def steps(self, function: Callable[..., Recurrence]) -> Callable[..., Recurrence]:
+        """Attach the steps of a recurrence: `def _(<arguments>)` returns a Recurrence."""
+        self._same_module(function)
+        self.recurrence = function
         return function
 
     def samples(self, function: Callable[[], Iterable[Any]]) -> Callable[[], Iterable[Any]]:
@@ -274,8 +285,8 @@ class Op:
 
     @cached_property
     def integers(self) -> tuple[int, ...]:
-        """Positions of the arguments that are ints, or lists of them."""
-        return tuple(i for i, a in enumerate(self.arguments) if a.type.base == "int")
+        """Positions of the arguments that are ints, or lists of them, on which sizes may depend."""
+        return tuple(i for i, a in enumerate(self.arguments) if a.type.base == "int" and a.name not in self.offsets)
 
     def join(self, operands: Sequence[Any], attributes: Mapping[str, Any]) -> list[Any]:
         """The inverse of `split`: a node's operands and attributes as schema-ordered arguments."""

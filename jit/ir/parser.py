@@ -79,6 +79,22 @@ def parse(
     return _Parser(text, functions or {}, tensors or {}).whole()
 
 
+def parse_size(text: str) -> int:
+    """The size that `text` describes: a number, or a `SizeExpr`.
+
+    Raises:
+        ParseError: The text is no size.
+
+    >>> parse_size("(n+1)*2 + 3")
+    2*n+5
+    """
+    parser = _Parser(text, {}, {})
+    size = parser.size()
+    if parser.kind != "end":
+        parser.fail("the end of the size")
+    return size
+
+
 # -- tokens ------------------------------------------------------------------------------------------------------
 
 _STRING = r"""b?'(?:[^'\\\n]|\\.)*'|b?"(?:[^"\\\n]|\\.)*\""""

@@ -56,6 +56,14 @@ class OnArrays:
         """The arrays, widened; None stays None."""
         return [None if x is None else self.widened(x) for x in arrays]
 
+    def place(self, dim: int, start: int = 0, step: int = 1) -> Any:
+        """The place along a dim, counted from `start` in steps."""
+        return (start + np.arange(self.shape[dim]) * step).reshape(-1, *(1,) * (len(self.shape) - dim - 1))
+
+    def number(self, number: Any, dtype: DType) -> Any:
+        """A number."""
+        return np.asarray(number, dtype.numpy)
+
     def cast(self, x: Any, dtype: DType) -> Any:
         """x in another dtype."""
         return x.astype(dtype.numpy, copy=False)

@@ -63,6 +63,8 @@ class ScalarFunction:
     """False where the result always has the type `lowest`."""
     raises: bool = False
     """Whether some numbers make it raise."""
+    is_one_to_one: bool = False
+    """Whether an operand follows from the result and the other operand, but for special numbers."""
     of_sizes: Callable[..., Any] | None = None
     """The same function of sizes that may be expressions, if it gives an int or a bool."""
 
@@ -91,14 +93,14 @@ def _said(function: Callable[..., Any]) -> ScalarFunction:
 
 
 SCALAR_FUNCTIONS: dict[str, ScalarFunction] = {
-    "add": _whole(operator.add, INT),
-    "sub": _whole(operator.sub, INT),
-    "mul": _whole(operator.mul, INT),
+    "add": _whole(operator.add, INT, is_one_to_one=True),
+    "sub": _whole(operator.sub, INT, is_one_to_one=True),
+    "mul": _whole(operator.mul, INT, is_one_to_one=True),
     "floordiv": _whole(operator.floordiv, INT, raises=True),
     "mod": _whole(operator.mod, INT, raises=True),
-    "truediv": _same(operator.truediv, FLOAT, raises=True),
-    "pow": _same(operator.pow, None, raises=True, of_sizes=power),
-    "neg": _whole(operator.neg, INT),
+    "truediv": _same(operator.truediv, FLOAT, raises=True, is_one_to_one=True),
+    "pow": _same(operator.pow, None, raises=True, is_one_to_one=True, of_sizes=power),
+    "neg": _whole(operator.neg, INT, is_one_to_one=True),
     "abs": _whole(abs, None),
     "min": _same(min, None, of_sizes=least),
     "max": _same(max, None, of_sizes=greatest),
@@ -120,8 +122,8 @@ SCALAR_FUNCTIONS: dict[str, ScalarFunction] = {
     "ceil": _fixed(math.ceil, INT, raises=True, of_sizes=math.ceil),
     "round": _fixed(round, INT, raises=True, of_sizes=round),
     "trunc": _fixed(math.trunc, INT, raises=True, of_sizes=math.trunc),
-    "float": _fixed(float, FLOAT),
-    "sqrt": _fixed(math.sqrt, FLOAT, raises=True),
+    "float": _fixed(float, FLOAT, is_one_to_one=True),
+    "sqrt": _fixed(math.sqrt, FLOAT, raises=True, is_one_to_one=True),
 }
 """The functions by the name after `prim::`."""
 

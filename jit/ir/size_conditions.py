@@ -92,6 +92,11 @@ class SizeConditions:
         with deciding(_KnownValues(self.values)):
             return self._decide(relation, difference)
 
+    @property
+    def estimating(self) -> Decider:
+        """Someone who answers for the present values, and notes no condition."""
+        return _KnownValues(self.values)
+
     def number(self, size: SizeExpr) -> int:
         """The number that a size is now; that it is this one becomes a condition."""
         found = _number(size, self.values)
@@ -100,7 +105,7 @@ class SizeConditions:
 
     def _decide(self, relation: str, difference: SizeExpr) -> bool:
         size = self.simplified(difference)
-        other = without_quotients(size)
+        other = self.simplified(without_quotients(size))
         if _length(other) < _length(size):
             size = other
         if type(size) is not SizeExpr:
@@ -123,6 +128,32 @@ class SizeConditions:
     def holds(self, values: Mapping[SizeSymbol, int]) -> bool:
         """Whether everything that was found holds for these values."""
         return all(condition.holds(values) for condition in self.found)
+
+    @property
+    def equates(self) -> bool:
+        """Whether sizes are known to be equal, so that there is anything to simplify."""
+        return bool(self._same)
+
+    def assume(self, condition: SizeCondition) -> None:
+        """Take a condition for granted from now on."""
+        self._learn(condition)
+
+    def mark(self) -> tuple[Any, ...]:
+        """All that is known now, for `return_to`."""
+        return list(self.found), dict(self._same), dict(self._bounds), dict(self._known)
+
+    def return_to(self, mark: tuple[Any, ...]) -> None:
+        """Forget what was decided since `mark`."""
+        self.found, self._same, self._bounds, self._known = mark
+
+    def would_say(self, relation: str, difference: SizeExpr) -> bool | None:
+        """Whether `difference relation 0`, if that is known; None where it depends on the sizes."""
+        mark = self.mark()
+        with deciding(_KnownValues(self.values)):
+            outcome = self._decide(relation, difference)
+        asked = len(self.found) > len(mark[0])
+        self.return_to(mark)
+        return None if asked else outcome
 
     # -- what is known -------------------------------------------------------------------------------------------
 
@@ -179,6 +210,10 @@ class _KnownValues:
 
     def number(self, size: SizeExpr) -> int:
         return _number(size, self.values)
+
+    @property
+    def estimating(self) -> Decider:
+        return self
 
 
 def _number(size: SizeExpr, values: Mapping[SizeSymbol, int]) -> int:

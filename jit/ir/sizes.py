@@ -21,11 +21,13 @@ Note [Normal form]
 from __future__ import annotations
 
 import math
+import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 from .errors import UndecidedSizeError
@@ -60,18 +62,23 @@ class SizeSymbol:
 
 
 class SizeFunction:
-    """A function of sizes that is no polynomial. Equal ones have equal texts: comparing sizes would ask for decisions.
+    """A function of sizes that is no polynomial.
+
+    Equal ones have equal texts, of equal symbols: comparing the operands would ask for decisions, and texts alone do
+    not tell symbols apart whose bounds differ.
 
     Args:
         name: "//", "%", "min" or "max".
         operands: Two, or for minima and maxima two or more.
     """
 
-    __slots__ = ("_text", "name", "operands")
+    __slots__ = ("_text", "name", "operands", "symbols")
 
     def __init__(self, name: str, operands: Iterable[SizeExpr | int]) -> None:
         self.name = name
         self.operands = tuple(operands)
+        self.symbols = frozenset(s for o in self.operands if type(o) is SizeExpr for s in o.symbols)
+        """The symbols of its operands."""
         texts = [str(o) if not self.is_infix or _is_simple(o) else f"({o})" for o in self.operands]
         sign = " % " if name == "%" else name  # in the text of a graph, %8 is a value
         self._text = sign.join(texts) if self.is_infix else f"{name}({', '.join(texts)})"
@@ -82,7 +89,8 @@ class SizeFunction:
         return self.name in ("//", "%")
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, SizeFunction) and self._text == other._text
+        same_text = isinstance(other, SizeFunction) and self._text == other._text
+        return same_text and self.symbols == cast(SizeFunction, other).symbols
 
     def __hash__(self) -> int:
         return hash(self._text)
@@ -105,6 +113,10 @@ class Decider(Protocol):
     def number(self, size: SizeExpr) -> int:
         """The number that a size is, from now on."""
 
+    @property
+    def estimating(self) -> Decider:
+        """Someone who answers for the sizes of just now, and remembers nothing."""
+
 
 _DECIDER: ContextVar[Decider | None] = ContextVar("decider", default=None)
 
@@ -117,6 +129,43 @@ def deciding(decider: Decider | None) -> Iterator[None]:
         yield
     finally:
         _DECIDER.reset(token)
+
+
+@contextmanager
+def estimating() -> Iterator[None]:
+    """Let answers in this block hold for the sizes of just now, without a condition.
+
+    For choices that are right whatever the sizes are, and good for sizes of about this magnitude: how loops are
+    ordered, whether a product is worth being packed.
+    """
+    decider = _DECIDER.get()
+    with deciding(None if decider is None else decider.estimating):
+        yield
+
+
+def only_if(question: Callable[[], Any]) -> bool:
+    """Whether something holds that matters only where it does: no is an answer for all sizes, yes is a decision.
+
+    >>> n = SizeSymbol("n").size
+    >>> only_if(lambda: n * 2 > n)
+    True
+    """
+    if _DECIDER.get() is not None:
+        with estimating():
+            if not question():
+                return False
+    return bool(question())
+
+
+def divides(number: int, size: int) -> bool:
+    """Whether a number divides a size, whatever size that is; a plan for multiples alone would suit few sizes.
+
+    >>> n = SizeSymbol("n").size
+    >>> divides(4, 8 * n), divides(4, n), divides(4, 12)
+    (True, False, True)
+    """
+    rest = size % number
+    return type(rest) is int and rest == 0
 
 
 def are_decided() -> bool:
@@ -222,16 +271,20 @@ class SizeExpr(_Base):
     # -- arithmetic ----------------------------------------------------------------------------------------------
 
     def __add__(self, other: Any) -> Any:
-        return _sum((self, 1), (other, 1)) if _is_size(other) else NotImplemented
+        return _sum((self, 1), (other, 1)) if _is_size(other) else self._beside(operator.add, other)
 
     def __sub__(self, other: Any) -> Any:
-        return _sum((self, 1), (other, -1)) if _is_size(other) else NotImplemented
+        return _sum((self, 1), (other, -1)) if _is_size(other) else self._beside(operator.sub, other)
 
     def __rsub__(self, other: Any) -> Any:
-        return _sum((other, 1), (self, -1)) if _is_size(other) else NotImplemented
+        return _sum((other, 1), (self, -1)) if _is_size(other) else (-self)._beside(operator.add, other)
 
     def __mul__(self, other: Any) -> Any:
-        return _product(self, other) if _is_size(other) else NotImplemented
+        return _product(self, other) if _is_size(other) else self._beside(operator.mul, other)
+
+    def _beside(self, function: Callable[[Any, Any], Any], other: Any) -> Any:
+        """The function of the number that this is, and a number that is no size."""
+        return function(int(self), other) if type(other) in (float, complex) else NotImplemented
 
     def __floordiv__(self, other: Any) -> Any:
         return divided(self, other)[0] if _is_size(other) else NotImplemented
@@ -377,9 +430,7 @@ def _is_simple(operand: SizeExpr | int) -> bool:
 
 
 def _symbols(atom: Atom) -> Iterable[SizeSymbol]:
-    if isinstance(atom, SizeSymbol):
-        return (atom,)
-    return (s for operand in atom.operands if type(operand) is SizeExpr for s in operand.symbols)
+    return (atom,) if isinstance(atom, SizeSymbol) else atom.symbols
 
 
 def _evaluated(atom: Atom, values: Mapping[Any, int]) -> int:
@@ -489,6 +540,12 @@ def divided_by_positive(a: int, b: int) -> tuple[int, int]:
     """Quotient and remainder, where the divisor is known to be 1 or more."""
     if type(a) is not SizeExpr and type(b) is not SizeExpr:
         return divmod(a, b)
+    return _division(_Form(a), _Form(b))
+
+
+@lru_cache(1 << 14)
+def _division(dividend: _Form, divisor: _Form) -> tuple[int, int]:
+    a, b = dividend.size, divisor.size
     found = _exactly(_terms(a), b)
     if found is not None:
         return found, 0
@@ -662,7 +719,30 @@ def bounds_of(size: int, known: Mapping[Atom, Bounds] | None = None) -> Bounds:
     """
     if type(size) is not SizeExpr:
         return size, size
-    known = known or {}
+    return _found_bounds(size, known) if known else _own_bounds(_Form(size))
+
+
+class _Form:
+    """A size as the key of a cache: equal by form, where comparing sizes might ask for a decision."""
+
+    __slots__ = ("size",)
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Form) and _terms(self.size) == _terms(other.size)
+
+    def __hash__(self) -> int:
+        return hash(self.size)
+
+
+@lru_cache(1 << 14)
+def _own_bounds(form: _Form) -> Bounds:
+    return _found_bounds(cast(SizeExpr, form.size), {})
+
+
+def _found_bounds(size: SizeExpr, known: Mapping[Atom, Bounds]) -> Bounds:
     found = _tighter(_plain_bounds(size.terms, known), _bounds_by_cases(size.terms, known))
     if not any(isinstance(atom, SizeFunction) for product in size.terms for atom in product):
         return found

@@ -16,7 +16,8 @@ from jit.ir.op import absent, array, composite
 from jit.ir.samples import Sample, make, sample, strided, whole
 from jit.ir.types import TensorType
 
-from .creation import NEW, NOTHING, checked_sizes, spaced_dtype
+from .creation import NEW, NOTHING, checked_sizes
+from .ranges import spaced_dtype
 
 if TYPE_CHECKING:
     from jit.ir.dtypes import DType

@@ -20,22 +20,27 @@ def _like(self: KnownType, *_: Any) -> TensorType:
     return TensorType(self.dtype, self.shape, None, self.device)
 
 
-@array("aten::copy(Tensor self, Tensor src) -> Tensor", inplace=True, namespaces=("Tensor",), type=_like,
+def _copy_type(self: KnownType, src: KnownType) -> TensorType:
+    _check_spread(src.shape, self.shape)
+    return _like(self)
+
+
+@array("aten::copy(Tensor self, Tensor src) -> Tensor", inplace=True, namespaces=("Tensor",), type=_copy_type,
        kernel=Kernel(step="copy", moves=True),
        grad=dict(self=lambda F, g: F.zeros_like(g),
                  src=lambda F, g, src_meta:
                  F._to_copy(F.sum_to_size(g, src_meta.shape), dtype=src_meta.dtype)))  # fmt: skip
 def copy(m: Numpy, self: Array, src: Array) -> Array:
     """src, broadcast to the sizes of self and cast to its dtype: what `copy_` writes over self."""
-    if not _spreads(src.shape, self.shape):
-        raise ShapeError(f"copy_: sizes {list(src.shape)} do not broadcast to {list(self.shape)}")
+    _check_spread(src.shape, self.shape)
     return m.array(m.broadcast_to(src, self.shape), dtype=self.dtype, copy=True)
 
 
-def _spreads(sizes: Ints, over: Ints) -> bool:
-    """Whether sizes broadcast to those written over."""
+def _check_spread(sizes: Ints, over: Ints) -> None:
+    """Refuse sizes that do not broadcast to those written over."""
     offset = len(over) - len(sizes)
-    return offset >= 0 and all(n in (1, over[offset + dim]) for dim, n in enumerate(sizes))
+    if offset < 0 or not all(n in (over[offset + dim], 1) for dim, n in enumerate(sizes)):  # 1 is asked for last
+        raise ShapeError(f"copy_: sizes {list(sizes)} do not broadcast to {list(over)}")
 
 
 @copy.onnx

@@ -13,7 +13,7 @@ import numpy as np
 
 from jit.ir import dtypes
 from jit.ir.dtypes import DType
-from jit.ir.errors import UsageError
+from jit.ir.errors import ShapeError, UsageError
 from jit.ir.geometry import wrap_dim
 from jit.ir.kernel import Kernel
 from jit.ir.op import array, composite, pointwise
@@ -311,6 +311,8 @@ def _() -> Iterator[Sample]:
 def _data_type(grad_output: KnownType, output: KnownType, dim: int, input_dtype: DType) -> TensorType:
     assert output.sizes is not None
     wrap_dim(dim, len(output.sizes))
+    if grad_output.sizes != output.sizes:
+        raise ShapeError(f"the gradient has the sizes {list(grad_output.shape)}, the output {list(output.sizes)}")
     return TensorType(input_dtype, output.sizes, None, output.device)
 
 

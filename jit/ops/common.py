@@ -11,6 +11,7 @@ from jit.ir import dtypes
 from jit.ir.dtypes import DType
 from jit.ir.errors import DTypeError
 from jit.ir.op import Op, Refusal, absent
+from jit.ir.sizes import SizeExpr
 
 if TYPE_CHECKING:
     from .protocols import Array, Ints, Number, OnnxWriter, Value
@@ -126,12 +127,17 @@ def onnx_if_fractional(name: str) -> Callable[..., Any]:
 
 def onnx_scaled(g: OnnxWriter, x: Value, number: Number) -> Value:
     """`x * number`."""
-    return x if number == 1 else g.op("Mul", x, g.constant(number, like=x))
+    return x if is_fixed(number) and number == 1 else g.op("Mul", x, g.constant(number, like=x))
 
 
 def onnx_trunc(g: OnnxWriter, x: Value) -> Value:
     """A floating `x` rounded toward zero."""
     return g.op("Where", g.op("Less", x, g.constant(0, like=x)), g.op("Ceil", x), g.op("Floor", x))
+
+
+def is_fixed(*numbers: object) -> bool:
+    """Whether a symbolic is given the numbers themselves, rather than what stands for those of a run."""
+    return not any(type(number) is SizeExpr or hasattr(number, "ndim") for number in numbers)
 
 
 def onnx_number(g: OnnxWriter, value: Any, dtype: DType) -> Value:

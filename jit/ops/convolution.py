@@ -304,10 +304,11 @@ def _onnx_output_padding(g: OnnxWriter, y: Value, x: Value, weight: Value, w: Co
     """The entries by which the image exceeds the smallest one that has as many places."""
     if all(s == 1 for s in w.stride):
         return [0] * (x.ndim - 2)
-    if not all(isinstance(n, int) for n in (*x.shape[2:], *y.shape[2:])):
-        raise g.unsupported("the gradient of a strided convolution needs known spatial sizes")
     smallest = w.image(y.shape[2:], weight.shape[2:], [0] * (x.ndim - 2))
-    return [n - least for n, least in zip(x.shape[2:], smallest)]
+    beyond = [n - least for n, least in zip(x.shape[2:], smallest)]
+    if not all(type(n) is int for n in beyond):
+        raise g.unsupported("the gradient of a strided convolution needs known spatial sizes")
+    return beyond
 
 
 def _onnx_by_weight(g: OnnxWriter, y: Value, x: Value, weight: Value, w: ConvGeometry) -> Value:

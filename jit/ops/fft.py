@@ -207,7 +207,7 @@ def _onnx_scaled(g: OnnxWriter, x: Value, count: Any, normalization: int, forwar
     power = {UNSCALED: 0.0, BY_ROOT: -0.5, BY_SIZE: -1.0}[normalization] + (0.0 if forward else 1.0)
     if power == 0:
         return x
-    if isinstance(count, int):
+    if type(count) is int:
         return g.op("Mul", x, g.constant(count**power, like=x))
     return g.op("Mul", x, g.op("Pow", g.constant(count, like=x), g.constant(power, like=x)))
 
@@ -231,7 +231,7 @@ def _(g: OnnxWriter, self: Value, dim: Ints, normalization: int, onesided: bool)
 @_fft_c2r.onnx
 def _(g: OnnxWriter, self: Value, dim: Ints, normalization: int, last_dim_size: int) -> Value:
     """The mirror image of the half is put behind it once the other dims are transformed."""
-    if not isinstance(last_dim_size, int):
+    if type(last_dim_size) is not int:
         raise g.unsupported("half a spectrum is completed by its mirror image, and its size is dynamic")
     *others, last = [d % self.ndim for d in dim]
     half = _dft(g, g.pairs(self), others, normalization, False) if others else g.pairs(self)

@@ -64,7 +64,7 @@ def _fits(name: str, index: Ints, shape: Ints, dim: int, whole: bool = False) ->
             f"{name}: the index of sizes {list(index)} should have as many dims as the sizes {list(shape)}"
         )
     for d, (a, b) in enumerate(zip(index, shape)):
-        if a > b and (whole or d != at):
+        if (whole or d != at) and a > b:
             raise ShapeError(
                 f"{name}: the index of sizes {list(index)} is larger than the sizes {list(shape)} in dim {d}"
             )
@@ -153,8 +153,12 @@ def _scattered(m: Numpy, name: str, self: Array, dim: int, index: Array, src: Ar
 
 def _surely_same(a: Ints, b: Ints) -> bool:
     """Whether two shapes are equal, whatever the sizes of dynamic axes."""
-    fixed = all(isinstance(size, int) for size in (*a, *b))
-    return tuple(a) == tuple(b) if fixed else len(a) == len(b) and all(x is y for x, y in zip(a, b))
+    return len(a) == len(b) and all(x is y or (_is_size(x) and _is_size(y) and str(x) == str(y)) for x, y in zip(a, b))
+
+
+def _is_size(size: object) -> bool:
+    """Whether it is a number or an expression; equal ones have equal texts."""
+    return isinstance(size, int)
 
 
 def _onnx_scatter(g: OnnxWriter, self: Value, dim: int, index: Value, src: Value, reduction: str = "none") -> Value:
@@ -782,7 +786,7 @@ def _(self: KnownType, mask: KnownType) -> TensorType:
 
 @masked_select.onnx
 def _(g: OnnxWriter, self: Value, mask: Value) -> Value:
-    if tuple(self.shape) != tuple(mask.shape):
+    if not _surely_same(self.shape, mask.shape):
         zero = g.op("Expand", g.constant(False, dtype="bool"), g.op("Shape", self))
         mask = g.op("Or", mask, zero)
         self = g.op("Expand", self, g.op("Shape", mask))
@@ -951,7 +955,7 @@ def _(
     g: OnnxWriter, grad_output: Value, indices: Value, num_weights: int, padding_idx: int, scale_grad_by_freq: bool
 ) -> Value:
     width = grad_output.shape[-1]
-    if scale_grad_by_freq or not isinstance(width, int):
+    if scale_grad_by_freq or type(width) is not int:
         raise g.unsupported("it divides by counts, or the width is dynamic")
     rows = g.op("Reshape", indices, g.ints([-1, 1]))
     grads = g.op("Reshape", grad_output, g.ints([-1, width]))

@@ -345,7 +345,7 @@ def _opposite(shifts: Ints) -> list[int]:
 
 
 @array("aten::roll(Tensor self, int[1] shifts, int[1] dims=[]) -> Tensor", kernel=Kernel(moves=True),
-       grad=dict(self=lambda F, g, shifts, dims: F.roll(g, _opposite(shifts), dims)))  # fmt: skip
+       offsets=("shifts",), grad=dict(self=lambda F, g, shifts, dims: F.roll(g, _opposite(shifts), dims)))  # fmt: skip
 def roll(m: Numpy, self: Array, shifts: Ints, dims: Ints) -> Array:
     """self with the entries of dims moved on by shifts; what leaves at one end comes in at the other."""
     if not shifts:
@@ -375,9 +375,7 @@ def _(g: OnnxWriter, self: Value, shifts: Ints, dims: Ints) -> Value:
 def _onnx_roll(g: OnnxWriter, self: Value, shifts: Ints, dims: Sequence[int]) -> Value:
     for shift, dim in zip(shifts, dims):
         size = self.shape[dim]
-        if not isinstance(size, int):
-            raise g.unsupported(f"dim {dim} is dynamic, and where to cut depends on its size")
-        cut = g.ints([(-shift) % size if size else 0])
+        cut = g.ints([(-shift) % size if type(size) is not int or size else 0])
         tail = g.op("Slice", self, cut, g.ints([2**63 - 1]), g.ints([dim]))
         self = g.op("Concat", tail, g.op("Slice", self, g.ints([0]), cut, g.ints([dim])), axis=dim)
     return self

@@ -181,12 +181,14 @@ def _() -> Iterator[Sample]:
 # -- with a summand ----------------------------------------------------------------------------------------------
 
 
+def _check_summand(name: str, sizes: Ints, product: Ints) -> None:
+    if broadcast_shapes(sizes, product) != product:
+        raise ShapeError(f"{name}: the sizes {list(sizes)} do not broadcast to those of the product, {list(product)}")
+
+
 def _plus(m: Numpy, name: str, self: Array, product: Any, beta: Number, alpha: Number) -> Any:
     """`beta * self + alpha * product`, without looking at `self` where beta is 0."""
-    if broadcast_shapes(self.shape, product.shape) != product.shape:
-        raise ShapeError(
-            f"{name}: the sizes {list(self.shape)} do not broadcast to those of the product, {list(product.shape)}"
-        )
+    _check_summand(name, self.shape, product.shape)
     if product.dtype.kind == "b" and (alpha != 1 or beta not in (0, 1)):
         raise DTypeError(f"{name}: bools are not scaled by numbers; cast with x.int()")
     if product.dtype.kind in "iu":
@@ -209,7 +211,9 @@ def addmm(m: Numpy, self: Array, mat1: Array, mat2: Array, beta: Number, alpha: 
 @addmm.type
 def _(self: KnownType, mat1: KnownType, mat2: KnownType, beta: Number, alpha: Number) -> TensorType:
     _check("addmm", (mat1.sizes, mat2.sizes), (mat1.dtype, mat2.dtype, self.dtype), *_MM)
-    return _typed(mat1, mat1.shape[0], mat2.shape[1])
+    sizes = mat1.shape[0], mat2.shape[1]
+    _check_summand("addmm", self.shape, sizes)
+    return _typed(mat1, *sizes)
 
 
 @addmm.onnx
@@ -250,7 +254,9 @@ def baddbmm(m: Numpy, self: Array, batch1: Array, batch2: Array, beta: Number, a
 @baddbmm.type
 def _(self: KnownType, batch1: KnownType, batch2: KnownType, beta: Number, alpha: Number) -> TensorType:
     _check("baddbmm", (batch1.sizes, batch2.sizes), (batch1.dtype, batch2.dtype, self.dtype), *_BMM)
-    return _typed(batch1, batch1.shape[0], batch1.shape[1], batch2.shape[2])
+    sizes = batch1.shape[0], batch1.shape[1], batch2.shape[2]
+    _check_summand("baddbmm", self.shape, sizes)
+    return _typed(batch1, *sizes)
 
 
 @baddbmm.onnx
@@ -596,9 +602,9 @@ def _(equation: str, tensors: Sequence[KnownType]) -> TensorType:
     return _typed(tensors[0], *(sizes[label] for label in output))
 
 
-def _is_one(size: Any) -> bool:
+def _is_one(size: int) -> bool:
     """Whether a size is known to be 1; that of a dynamic axis is not."""
-    return isinstance(size, int) and size == 1
+    return type(size) is int and size == 1
 
 
 @sum_of_products.onnx

@@ -250,6 +250,8 @@ def _(
     input: KnownType, weight: KnownType | None, bias: KnownType | None, running_mean: KnownType | None,
     running_var: KnownType | None, training: bool, momentum: float, eps: float,
 ) -> Sequence[Type]:  # fmt: skip
+    vectors = {"weight": weight, "bias": bias, "running_mean": running_mean, "running_var": running_var}
+    _check_channels("batch_norm", input.shape, **vectors)
     statistics = TensorType(input.dtype, (input.shape[1] if training else 0,), None, input.device)
     return TensorType(input.dtype, input.shape, None, input.device), statistics, statistics
 
@@ -285,7 +287,7 @@ def _onnx_vector(g: OnnxWriter, given: Value | None, input: Value, value: int) -
     """A weight or bias, or a constant for a missing one."""
     if given is not None:
         return given
-    if not isinstance(input.shape[1], int):
+    if type(input.shape[1]) is not int:
         raise g.unsupported("the number of channels is dynamic, and a missing weight or bias needs as many constants")
     return g.constant([value] * input.shape[1], like=input)
 

@@ -77,7 +77,7 @@ def _(g: OnnxWriter, self: Value, kernel_size: Ints, dilation: Ints, padding: In
     import numpy as np
 
     channels, size = self.shape[-3], kernel_size[0] * kernel_size[1]
-    if not isinstance(channels, int):
+    if type(channels) is not int:
         raise g.unsupported("the number of channels is dynamic")
     picks = np.tile(np.eye(size).reshape(size, 1, *kernel_size), (channels, 1, 1, 1))
     image = self if self.ndim == 4 else g.op("Unsqueeze", self, g.ints([0]))

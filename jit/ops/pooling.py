@@ -67,7 +67,7 @@ def _onnx_pool(g: OnnxWriter, name: str, self: Value, pool: PoolGeometry, **more
     x = g.op("Unsqueeze", self, g.ints([0])) if single else self
     pads, ceil = list(pool.padding * 2), pool.ceil
     sizes = self.shape[self.ndim - len(pool.kernel) :]
-    if ceil and name == "MaxPool" and all(isinstance(size, int) for size in sizes):
+    if ceil and name == "MaxPool" and all(type(size) is int for size in sizes):
         pads, ceil = [*pool.padding, *_far_padding(pool, sizes)], False
     geometry = {"kernel_shape": list(pool.kernel), "strides": list(pool.stride), "pads": pads}
     found = g.op(name, x, ceil_mode=int(ceil), **geometry, **more)
@@ -455,7 +455,7 @@ def _onnx_avg_pool_backward(
     """The gradient of a mean pooling: a transposed convolution of `grad` by ones, channel by channel."""
     n = len(pool.kernel)
     shape = self.shape
-    if not all(isinstance(s, int) for s in shape):
+    if not all(type(s) is int for s in shape):
         raise g.unsupported("the gradient of a mean pooling needs known sizes")
     import numpy as np
 
@@ -690,21 +690,42 @@ def _adaptive_sizes(name: str, shape: Ints, n: int, output_size: Ints) -> list[i
 def _onnx_averaged(g: OnnxWriter, self: Value, output_size: Ints) -> Value:
     """The means of an adaptive pooling: a reduction for one window, else a product with a matrix for each dim."""
     n = len(output_size)
-    if all(s == 1 for s in output_size):
+    if all(type(s) is int and s == 1 for s in output_size):
         return g.reduce("ReduceMean", self, list(range(self.ndim - n, self.ndim)), True)
     import numpy as np
 
     for i, count in enumerate(output_size):
         dim = self.ndim - n + i
         size = self.shape[dim]
-        if not isinstance(size, int):
-            raise g.unsupported(f"dim {dim} is dynamic, and the windows of an adaptive pooling depend on its size")
+        if type(size) is int and type(count) is int:
+            matrix = g.constant(_averaging(np, size, count, np.float64).T, like=self)
+        elif str(size) != str(count):
+            matrix = _onnx_averaging(g, size, count, self)
+        else:
+            continue  # each window is an entry
         order = [d for d in range(self.ndim) if d != dim] + [dim]
-        product = g.op("MatMul", g.op("Transpose", self, perm=order) if dim != self.ndim - 1 else self,
-                       g.constant(_averaging(np, size, count, np.float64).T, like=self))  # fmt: skip
+        product = g.op("MatMul", g.op("Transpose", self, perm=order) if dim != self.ndim - 1 else self, matrix)
         back = [order.index(d) for d in range(self.ndim)]
         self = g.op("Transpose", product, perm=back) if dim != self.ndim - 1 else product
     return self
+
+
+def _onnx_averaging(g: OnnxWriter, size: int, count: int, like: Value) -> Value:
+    """The matrix of weights, size x count, where one of these is known only when the model runs.
+
+    Window i reaches from i * size // count to before (i + 1) * size / count, rounded up.
+    """
+
+    def numbers_to(end: int) -> Value:
+        return g.op("Range", g.constant(0, dtype="int64"), g.constant(end, dtype="int64"), one)
+
+    one, length, many = (g.constant(number, dtype="int64") for number in (1, size, count))
+    windows, entries = numbers_to(count), g.op("Unsqueeze", numbers_to(size), g.ints([1]))
+    starts = g.op("Div", g.op("Mul", windows, length), many)
+    nearly = g.op("Add", g.op("Mul", g.op("Add", windows, one), length), g.op("Sub", many, one))
+    ends = g.op("Div", nearly, many)
+    inside = g.op("And", g.op("Not", g.op("Less", entries, starts)), g.op("Less", entries, ends))
+    return g.op("Div", g.cast(inside, like.dtype), g.cast(g.op("Sub", ends, starts), like.dtype))
 
 
 @array("aten::adaptive_avg_pool2d(Tensor self, int[2] output_size) -> Tensor", namespaces=("nn.functional",),
@@ -754,7 +775,7 @@ def _onnx_adaptive_backward(g: OnnxWriter, grad: Value, self: Value, n: int) -> 
 
     for dim in range(self.ndim - n, self.ndim):
         size, count = self.shape[dim], grad.shape[dim]
-        if not isinstance(size, int) or not isinstance(count, int):
+        if type(size) is not int or type(count) is not int:
             raise g.unsupported("the gradient of an adaptive pooling needs known sizes")
         order = [d for d in range(self.ndim) if d != dim] + [dim]
         matrix = g.constant(_averaging(np, size, count, np.float64), like=grad)
@@ -870,11 +891,25 @@ def _adaptive_max(m: Numpy, x: Array, output_size: Ints) -> Any:
     return values, places
 
 
+def _onnx_maxima(g: OnnxWriter, self: Value, output_size: Ints) -> Value:
+    """The maxima of windows of several sizes, dim by dim, without their places."""
+    for dim, count in enumerate(output_size, self.ndim - len(output_size)):
+        size, rows = self.shape[dim], []
+        for i in range(count):
+            bounds = g.ints([i * size // count]), g.ints([(size * (i + 1) + (count - 1)) // count])
+            window = g.op("Slice", self, *bounds, g.ints([dim])) if count > 1 else self
+            rows.append(g.reduce("ReduceMax", window, dim, True))
+        self = g.op("Concat", *rows, axis=dim) if count > 1 else rows[0]
+    return self
+
+
 def _onnx_adaptive_max(g: OnnxWriter, self: Value, output_size: Ints) -> Any:
     n = len(output_size)
     sizes = self.shape[self.ndim - n :]
-    if not all(isinstance(s, int) and s % c == 0 for s, c in zip(sizes, output_size)):
-        raise g.unsupported("MaxPool has windows of one size only; make the input's sizes multiples of the output's")
+    if not all(type(c) is int for c in output_size):
+        raise g.unsupported("the number of windows is dynamic")
+    if not all(type(s) is int and s % c == 0 for s, c in zip(sizes, output_size)):
+        return _onnx_maxima(g, self, output_size), None
     kernel = tuple(s // c for s, c in zip(sizes, output_size))
     return _onnx_max_pool(g, self, PoolGeometry(kernel, kernel, (0,) * n, (1,) * n, False))
 

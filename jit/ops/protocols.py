@@ -225,9 +225,11 @@ class Numpy(Functions[Array], Protocol):
     cumprod: Callable[..., Array]
     cumsum: Callable[..., Array]
     diff: Callable[..., Array]
+    divide: Callable[..., Array]
     dot: Callable[..., Array]
     einsum: Callable[..., Array]
     empty: Callable[..., Array]
+    empty_like: Callable[..., Array]
     expand_dims: Callable[..., Array]
     eye: Callable[..., Array]
     flatnonzero: Callable[..., Array]
@@ -241,6 +243,7 @@ class Numpy(Functions[Array], Protocol):
     mean: Callable[..., Array]
     min: Callable[..., Array]
     moveaxis: Callable[..., Array]
+    negative: Callable[..., Array]
     ones: Callable[..., Array]
     pad: Callable[..., Array]
     prod: Callable[..., Array]
@@ -292,6 +295,8 @@ class Numpy(Functions[Array], Protocol):
     int64: type[np.int64]
     intp: type[np.intp]
 
+    def exp(self, x: Array, out: Array | None = ...) -> Array: ...
+    def tanh(self, x: Array, out: Array | None = ...) -> Array: ...
     @property
     def fft(self) -> Any: ...
     @property
@@ -348,3 +353,5 @@ class Terms(Protocol):
     def extreme(self, monoid: str, x: Term) -> tuple[Term, Term]: ...
     def running(self, monoid: str, x: Term) -> Term: ...
     def position(self) -> Term: ...
+    def place(self, dim: int, start: int = 0, step: int = 1) -> Term: ...
+    def number(self, number: Any, dtype: DType) -> Term: ...

@@ -62,7 +62,7 @@ def _check_sizes(size: Ints) -> None:
 
 def _onnx_draw(g: OnnxWriter, name: str, size: Ints, **parameters: Any) -> Value:
     """RandomUniform or RandomNormal; where a size is traced, the Like form over a tensor of that size."""
-    if all(isinstance(s, int) for s in size):
+    if all(type(s) is int for s in size):
         return g.op(name, dtype=g.out.dtype, shape=list(size), **parameters)
     like = g.op("Expand", g.constant(0.0, dtype=g.out.dtype), g.ints(list(size)))
     return g.op(f"{name}Like", like, dtype=g.out.dtype, **parameters)
@@ -143,7 +143,7 @@ def _check_bounds(m: Numpy, name: str, low: int, high: int, dtype: Any) -> None:
 
 
 def _onnx_integers(g: OnnxWriter, low: int, high: int, size: Ints) -> Value:
-    if not all(isinstance(s, int) for s in size):
+    if not all(type(s) is int for s in size):
         raise g.unsupported("a size is traced, and RandomUniform takes numbers")
     numbers = g.op("RandomUniform", dtype=dtypes.float32, shape=list(size), low=float(low), high=float(high))
     return g.cast(g.op("Floor", numbers), g.out.dtype)
@@ -219,7 +219,7 @@ def _(n: int, dtype: DType | None, device: str | None, generator: Generator | No
 
 @randperm.onnx
 def _(g: OnnxWriter, n: int, dtype: DType | None, device: str | None, generator: Generator | None) -> Value:
-    if not isinstance(n, int):
+    if type(n) is not int:
         raise g.unsupported("n is traced, and RandomUniform takes numbers")
     keys = g.op("RandomUniform", dtype=dtypes.float32, shape=[n])
     return g.cast(g.op("TopK", keys, g.ints([n]), axis=0, outputs=2)[1], g.out.dtype)

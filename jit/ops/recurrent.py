@@ -1,6 +1,7 @@
-"""Recurrent cells, and networks of them: products with all gates at once, `chunk`, and pointwise operators.
+"""Recurrent cells, and networks of them.
 
-The gates of a step are one group for the fuser: everything after the products is `chunk` and pointwise.
+A cell is products with all gates at once, and one group for the fuser: `chunk` and pointwise operators. A network over
+padded sequences is a chain of layers (`recurrent_layers`).
 
 Note [Packed networks]
     A network over packed data (see Note [Packed sequences]) runs over padded steps with a mask: where a sequence is not
@@ -9,14 +10,15 @@ Note [Packed networks]
         h[t] = where(running[t], step(x[t], h[t-1]), h[t-1])
 
     So nothing depends on the lengths but the number of steps, and a trace is right for all lengths with the same
-    longest one.
+    longest one. Steps are recorded one by one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -24,11 +26,15 @@ from jit.ir import dtypes
 from jit.ir.errors import ShapeError, UsageError
 from jit.ir.op import Op, composite
 from jit.ir.samples import Sample, make, sample
+from jit.ir.types import TensorType
 
 from .packing import onnx_padded, onnx_runs, onnx_swapped
 
 if TYPE_CHECKING:
-    from .protocols import OnnxWriter, Ops, Tensor, Value
+    from .protocols import KnownType, OnnxWriter, Ops, Tensor, Value
+
+Weights: TypeAlias = Sequence[Any]
+"""Tensors w_ih, w_hh, b_ih, b_hh and w_hr of one direction of one layer, None for what there is not."""
 
 _CELL = "Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None"
 
@@ -69,7 +75,7 @@ def _gru_step(F: Ops, from_input: Tensor, hidden: Tensor, w_hh: Tensor, b_hh: Te
 
 
 def _rnn_step(
-    F: Ops, name: str, from_input: Tensor, hidden: Tensor, w_hh: Tensor, b_hh: Tensor | None, _: Any = None
+    F: Ops, from_input: Tensor, hidden: Tensor, w_hh: Tensor, b_hh: Tensor | None, _: Any = None, *, name: str
 ) -> Any:
     return getattr(F, name)(from_input + F.linear(hidden, w_hh, b_hh))
 
@@ -114,7 +120,7 @@ def rnn_tanh_cell(
 ) -> Tensor:
     """tanh(input @ w_ih.T + b_ih + hx @ w_hh.T + b_hh): one step of a plain recurrent network."""
     _check_cell("rnn_tanh_cell", input, hx, w_ih, w_hh, 1)
-    return _rnn_step(F, "tanh", F.linear(input, w_ih, b_ih), hx, w_hh, b_hh)
+    return _rnn_step(F, F.linear(input, w_ih, b_ih), hx, w_hh, b_hh, name="tanh")
 
 
 @rnn_tanh_cell.samples
@@ -129,7 +135,7 @@ def rnn_relu_cell(
 ) -> Tensor:
     """relu(input @ w_ih.T + b_ih + hx @ w_hh.T + b_hh): one step of a plain recurrent network."""
     _check_cell("rnn_relu_cell", input, hx, w_ih, w_hh, 1)
-    return _rnn_step(F, "relu", F.linear(input, w_ih, b_ih), hx, w_hh, b_hh)
+    return _rnn_step(F, F.linear(input, w_ih, b_ih), hx, w_hh, b_hh, name="relu")
 
 
 @rnn_relu_cell.samples
@@ -142,11 +148,54 @@ def _() -> Iterator[Sample]:
 
 
 @dataclass(frozen=True)
-class _RecurrentNetwork:
-    """Layers, directions and weights of a recurrent network of any kind."""
+class _Cell:
+    """A kind of network: one direction of one layer, and one step of it."""
 
     step: Callable[..., Any]
     """One step: (F, the input's share of the gates, state, weights of the state) to the next state."""
+    layer: Callable[..., Any]
+    """All steps: (F, the inputs of all steps, first state, weights, backwards) to the outputs and the last state."""
+
+
+def _lstm_layer(F: Ops, x: Tensor, state: Sequence[Tensor], weights: Weights, backwards: bool) -> tuple[Any, Any]:
+    w_ih, w_hh, b_ih, b_hh, w_hr = weights
+    shares = F.linear(x, w_ih, _both(b_ih, b_hh))
+    h, c = state
+    out, _, _, h, c = F._lstm_layer(shares, h, c, w_hh, w_hr, backwards)
+    return out, (h, c)
+
+
+def _gru_layer(F: Ops, x: Tensor, state: Tensor, weights: Weights, backwards: bool) -> tuple[Any, Any]:
+    w_ih, w_hh, b_ih, b_hh, _ = weights
+    out, _, h = F._gru_layer(F.linear(x, w_ih, b_ih), state, w_hh, b_hh, backwards)
+    return out, h
+
+
+def _rnn_layer(F: Ops, x: Tensor, state: Tensor, weights: Weights, backwards: bool, relu: bool) -> tuple[Any, Any]:
+    w_ih, w_hh, b_ih, b_hh, _ = weights
+    out, h = F._rnn_layer(F.linear(x, w_ih, _both(b_ih, b_hh)), state, w_hh, relu, backwards)
+    return out, h
+
+
+def _both(b_ih: Tensor | None, b_hh: Tensor | None) -> Tensor | None:
+    """The sum of two biases that are added to the same gates."""
+    return b_ih if b_hh is None or b_ih is None else b_ih + b_hh
+
+
+_LSTM = _Cell(_lstm_step, _lstm_layer)
+_SINGLE = {
+    "gru": _Cell(_gru_step, _gru_layer),
+    "rnn_tanh": _Cell(partial(_rnn_step, name="tanh"), partial(_rnn_layer, relu=False)),
+    "rnn_relu": _Cell(partial(_rnn_step, name="relu"), partial(_rnn_layer, relu=True)),
+}
+"""The kinds of networks with one state, by name."""
+
+
+@dataclass(frozen=True)
+class _RecurrentNetwork:
+    """Layers, directions and weights of a recurrent network of any kind."""
+
+    cell: _Cell
     params: Sequence[Any]
     has_biases: bool
     layers: int
@@ -160,7 +209,7 @@ class _RecurrentNetwork:
         """1 or 2."""
         return 1 + self.bidirectional
 
-    def weights(self, at: int) -> list[Any]:
+    def weights(self, at: int) -> Weights:
         """[w_ih, w_hh, b_ih, b_hh, w_hr] of one direction of one layer, None for what there is not."""
         width = 2 + 2 * self.has_biases + self.projected
         wanted = self.layers * self.directions * width
@@ -180,23 +229,28 @@ class _RecurrentNetwork:
             sides = []
             for side in range(self.directions):
                 at = layer * self.directions + side
-                output, final = self._pass(F, x, states[at], self.weights(at), side == 1, running)
+                one = self.cell.layer if running is None else partial(self._masked_pass, running=running)
+                output, final = one(F, x, states[at], self.weights(at), side == 1)
                 sides.append(output)
                 finals.append(final)
             x = sides[0] if len(sides) == 1 else F.cat(sides, -1)
             if self.dropout > 0 and self.train and layer < self.layers - 1:
                 x = F.dropout(x, self.dropout, True)
-        return x, finals
+        # the way back of a layer reads its outputs, and users may write to what they get
+        is_read = F.is_grad_enabled() and running is None and len(sides) == 1
+        return (F.clone(x) if is_read else x), finals
 
-    def _pass(self, F: Ops, x: Tensor, state: Any, weights: Any, backwards: bool, running: Any) -> tuple[Any, Any]:
-        """One direction of one layer: (its outputs, the last state)."""
+    def _masked_pass(
+        self, F: Ops, x: Tensor, state: Any, weights: Weights, backwards: bool, *, running: Sequence[Tensor]
+    ) -> tuple[Any, Any]:
+        """One direction of one layer step by step; sequences that are not running keep their state."""
         w_ih, w_hh, b_ih, b_hh, w_hr = weights
         shares = F.unbind(F.linear(x, w_ih, b_ih), 0)
         times = range(len(shares))
         outputs = []
         for time in reversed(times) if backwards else times:
-            after = self.step(F, shares[time], state, w_hh, b_hh, w_hr)
-            state = after if running is None else _kept(F, running[time], after, state)
+            after = self.cell.step(F, shares[time], state, w_hh, b_hh, w_hr)
+            state = _kept(F, running[time], after, state)
             outputs.append(state[0] if isinstance(state, tuple) else state)
         return F.stack(outputs[::-1] if backwards else outputs, 0), state
 
@@ -257,9 +311,27 @@ def lstm(
     """(outputs of the last layer, last h, last c) of an LSTM over input [time, batch, size]."""
     states = _states(F, hx)
     options = has_biases, num_layers, dropout, train, bidirectional
-    network = _RecurrentNetwork(_lstm_step, params, *options, projected=_is_projected(hx))
+    network = _RecurrentNetwork(_LSTM, params, *options, projected=_is_projected(hx))
     out, finals = network.run(F, _time_first(F, input, batch_first), states)
     return _stacked_pair(F, _time_first(F, out, batch_first), finals)
+
+
+@lstm.type
+def _(
+    input: KnownType, hx: Sequence[KnownType], params: Sequence[KnownType], has_biases: bool, num_layers: int,
+    dropout: float, train: bool, bidirectional: bool, batch_first: bool,
+) -> Sequence[TensorType]:  # fmt: skip
+    return _outputs_type(input, hx[0], bidirectional), *map(_final_type, hx)
+
+
+def _outputs_type(input: KnownType, h: KnownType, bidirectional: bool) -> TensorType:
+    """The outputs of the last layer for every step."""
+    sizes = (*input.sizes[:-1], h.sizes[-1] * (2 if bidirectional else 1))
+    return TensorType(input.dtype, sizes, None, input.device)
+
+
+def _final_type(h: KnownType) -> TensorType:
+    return TensorType(h.dtype, h.sizes, None, h.device)
 
 
 @composite(f"aten::lstm.data(Tensor data, Tensor batch_sizes, Tensor[] hx, {_OPTIONS}) -> {_PAIR}", namespaces=("jit",))
@@ -270,31 +342,43 @@ def lstm_packed(
     """(packed outputs of the last layer, last h, last c) of an LSTM over packed sequences."""
     states = _states(F, hx)
     options = has_biases, num_layers, dropout, train, bidirectional
-    network = _RecurrentNetwork(_lstm_step, params, *options, projected=_is_projected(hx))
+    network = _RecurrentNetwork(_LSTM, params, *options, projected=_is_projected(hx))
     return _stacked_pair(F, *_packed_run(F, network, data, batch_sizes, hx[0].shape[1], states))
 
 
-def _tanh_step(F: Ops, *rest: Any) -> Any:
-    return _rnn_step(F, "tanh", *rest)
+@lstm_packed.type
+def _(
+    data: KnownType, batch_sizes: KnownType, hx: Sequence[KnownType], params: Sequence[KnownType], has_biases: bool,
+    num_layers: int, dropout: float, train: bool, bidirectional: bool,
+) -> Sequence[TensorType]:  # fmt: skip
+    return _outputs_type(data, hx[0], bidirectional), *map(_final_type, hx)
 
 
-def _relu_step(F: Ops, *rest: Any) -> Any:
-    return _rnn_step(F, "relu", *rest)
-
-
-_SINGLE = {"gru": _gru_step, "rnn_tanh": _tanh_step, "rnn_relu": _relu_step}
-"""The steps of networks with one state, by name."""
 _SAID = {"gru": "a GRU", "rnn_tanh": "a recurrent network with tanh", "rnn_relu": "a recurrent network with relu"}
 
 
-def _declare_single(name: str, step: Callable[..., Any]) -> tuple[Op, Op]:
+def _single_type(
+    input: KnownType, hx: KnownType, params: Sequence[KnownType], has_biases: bool, num_layers: int, dropout: float,
+    train: bool, bidirectional: bool, batch_first: bool,
+) -> Sequence[TensorType]:  # fmt: skip
+    return _outputs_type(input, hx, bidirectional), _final_type(hx)
+
+
+def _single_packed_type(
+    data: KnownType, batch_sizes: KnownType, hx: KnownType, params: Sequence[KnownType], has_biases: bool,
+    num_layers: int, dropout: float, train: bool, bidirectional: bool,
+) -> Sequence[TensorType]:  # fmt: skip
+    return _outputs_type(data, hx, bidirectional), _final_type(hx)
+
+
+def _declare_single(name: str, cell: _Cell) -> tuple[Op, Op]:
     """The network `name` over padded and over packed sequences."""
 
     def padded(
         F: Ops, input: Tensor, hx: Tensor, params: Sequence[Tensor], has_biases: bool, num_layers: int, dropout: float,
         train: bool, bidirectional: bool, batch_first: bool,
     ) -> Sequence[Tensor]:  # fmt: skip
-        network = _RecurrentNetwork(step, params, has_biases, num_layers, dropout, train, bidirectional)
+        network = _RecurrentNetwork(cell, params, has_biases, num_layers, dropout, train, bidirectional)
         out, finals = network.run(F, _time_first(F, input, batch_first), F.unbind(hx, 0))
         return _time_first(F, out, batch_first), F.stack(finals, 0)
 
@@ -302,7 +386,7 @@ def _declare_single(name: str, step: Callable[..., Any]) -> tuple[Op, Op]:
         F: Ops, data: Tensor, batch_sizes: Tensor, hx: Tensor, params: Sequence[Tensor], has_biases: bool,
         num_layers: int, dropout: float, train: bool, bidirectional: bool,
     ) -> Sequence[Tensor]:  # fmt: skip
-        network = _RecurrentNetwork(step, params, has_biases, num_layers, dropout, train, bidirectional)
+        network = _RecurrentNetwork(cell, params, has_biases, num_layers, dropout, train, bidirectional)
         out, finals = _packed_run(F, network, data, batch_sizes, hx.shape[1], F.unbind(hx, 0))
         return out, F.stack(finals, 0)
 
@@ -310,11 +394,11 @@ def _declare_single(name: str, step: Callable[..., Any]) -> tuple[Op, Op]:
     packed.__doc__ = f"(packed outputs of the last layer, last h) of {_SAID[name]} over packed sequences."
     schema = f"aten::{name}.input(Tensor input, Tensor hx, {_OPTIONS}, bool batch_first) -> (Tensor, Tensor)"
     schema_packed = f"aten::{name}.data(Tensor data, Tensor batch_sizes, Tensor hx, {_OPTIONS}) -> (Tensor, Tensor)"
-    whole = composite(schema, namespaces=("jit",))(padded)
-    return whole, composite(schema_packed, namespaces=("jit",))(packed)
+    whole = composite(schema, namespaces=("jit",), type=_single_type)(padded)
+    return whole, composite(schema_packed, namespaces=("jit",), type=_single_packed_type)(packed)
 
 
-_SINGLE_OPS = {name: _declare_single(name, step) for name, step in _SINGLE.items()}
+_SINGLE_OPS = {name: _declare_single(name, cell) for name, cell in _SINGLE.items()}
 
 
 # -- networks in ONNX --------------------------------------------------------------------------------------------
@@ -426,7 +510,7 @@ def _(
     g: OnnxWriter, input: Value, hx: Sequence[Value], params: Sequence[Value], *options: Any
 ) -> Sequence[Value | None]:
     *rest, batch_first = options
-    network = _RecurrentNetwork(_lstm_step, params, *rest, projected=_is_projected(hx))
+    network = _RecurrentNetwork(_LSTM, params, *rest, projected=_is_projected(hx))
     return _onnx_padded_network(g, "lstm", input, hx, network, batch_first)
 
 
@@ -434,7 +518,7 @@ def _(
 def _(
     g: OnnxWriter, data: Value, batch_sizes: Value, hx: Sequence[Value], params: Sequence[Value], *options: Any
 ) -> Sequence[Value | None]:
-    network = _RecurrentNetwork(_lstm_step, params, *options, projected=_is_projected(hx))
+    network = _RecurrentNetwork(_LSTM, params, *options, projected=_is_projected(hx))
     return _onnx_packed_network(g, "lstm", data, batch_sizes, hx, network)
 
 

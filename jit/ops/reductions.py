@@ -202,9 +202,13 @@ def _(self: KnownType, size: Ints) -> TensorType:
 def _(g: OnnxWriter, self: Value, size: Ints) -> Value:
     lead = self.ndim - len(size)
     total = onnx_reduce(g, "ReduceSum", self, tuple(range(lead)), False) if lead else self
-    ones = tuple(i for i, s in enumerate(size) if isinstance(s, int) and s == 1 and self.shape[lead + i] != 1)
+    ones = tuple(i for i, s in enumerate(size) if _is_one(s) and not _is_one(self.shape[lead + i]))
     total = onnx_reduce(g, "ReduceSum", total, ones, True) if ones else total
     return total if lead or ones else g.op("Identity", self)
+
+
+def _is_one(size: Any) -> bool:
+    return type(size) is int and size == 1
 
 
 @sum_to_size.samples

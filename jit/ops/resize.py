@@ -217,7 +217,8 @@ def _resized(self: TensorType, sizes: Sequence[int]) -> TensorType:
 def _onnx(g: OnnxWriter, self: Value, mode: str, options: dict[str, Any]) -> Value:
     align = options.get("align_corners", False)
     factors = [options[s] for s in sorted(options) if s.startswith("scales")]  # scales_d, scales_h, scales_w
-    if not align and not all(map(_is_ratio, factors, self.shape[2:], options["output_size"])):
+    by_factor = not align and not all(map(_is_ratio, factors, self.shape[2:], options["output_size"]))
+    if by_factor and (mode.endswith("_aa") or not all(map(_is_short, factors))):
         raise g.unsupported("an explicit scale factor that differs from the ratio of the sizes")
     if mode.endswith("_aa"):
         return _onnx_matrices(g, self, mode, options["output_size"], align)
@@ -229,6 +230,8 @@ def _onnx(g: OnnxWriter, self: Value, mode: str, options: dict[str, Any]) -> Val
         attributes |= {"mode": "nearest", "nearest_mode": "round_prefer_ceil"}
     if mode == "cubic":
         attributes["cubic_coeff_a"] = -0.75
+    if by_factor:
+        return g.op("Resize", self, None, g.constant(np.array([1, 1, *factors], np.float32)), **attributes)
     sizes = g.ints([*self.shape[:2], *options["output_size"]])
     return g.op("Resize", self, None, None, sizes, **attributes)
 
@@ -237,9 +240,14 @@ def _is_ratio(factor: float | None, size: Any, out: Any) -> bool:
     """Whether a factor is the ratio of the sizes; where a size varies, whole factors are, as nothing is rounded."""
     if not factor:
         return True
-    if isinstance(size, int) and isinstance(out, int):
+    if type(size) is int and type(out) is int:
         return bool(out == size * factor)
     return float(factor).is_integer()
+
+
+def _is_short(factor: float | None) -> bool:
+    """Whether a factor is exact in ONNX's float32, with bits to spare, so that the sizes that it gives are ours."""
+    return factor is not None and (factor * 256).is_integer() and factor < 256
 
 
 def _onnx_matrices(g: OnnxWriter, self: Value, mode: str, output_size: Sequence[int], align: bool) -> Value:
@@ -249,7 +257,7 @@ def _onnx_matrices(g: OnnxWriter, self: Value, mode: str, output_size: Sequence[
     everywhere.
     """
     sizes = (*self.shape[2:], *output_size)
-    if not all(isinstance(size, int) for size in sizes):
+    if not all(type(size) is int for size in sizes):
         raise g.unsupported("antialiased resizing of or to sizes that vary")
     height, width = (dense(taps(mode, size, out, align, None)) for size, out in zip(self.shape[2:], output_size))
     rows = g.op("MatMul", g.constant(height, like=self), self)

@@ -52,6 +52,7 @@ def _onnx_zeros(g: OnnxWriter, grad: Value, sizes: Ints) -> Value:
 
 
 @array("aten::select_scatter(Tensor self, Tensor src, int dim, int index) -> Tensor", kernel=Kernel(moves=True),
+       offsets=("index",),
        grad=dict(self=lambda F, g, src_meta, dim, index: F.select_scatter(g, _zeros(F, g, src_meta), dim, index),
                  src=lambda F, g, dim, index: F.select(g, dim, index)))  # fmt: skip
 def select_scatter(m: Numpy, self: Array, src: Array, dim: int, index: int) -> Array:
@@ -64,6 +65,7 @@ def select_scatter(m: Numpy, self: Array, src: Array, dim: int, index: int) -> A
 
 @select_scatter.type
 def _(self: KnownType, src: KnownType, dim: int, index: int) -> TensorType:
+    _check_source("select_scatter", select.body(Geometry.contiguous(self.shape), dim, index), src.shape)
     return _same(self)
 
 
@@ -105,7 +107,7 @@ def _entries(
 
 
 @array("aten::select_backward(Tensor grad_output, int[] input_sizes, int dim, int index) -> Tensor", namespaces=(),
-       kernel=Kernel(moves=True, placed=_entry),
+       kernel=Kernel(step="placement", moves=True, placed=_entry), offsets=("index",),
        grad=dict(grad_output=lambda F, g, dim, index: F.select(g, dim, index)))  # fmt: skip
 def select_backward(m: Numpy, grad_output: Array, input_sizes: Ints, dim: int, index: int) -> Array:
     """Zeros of sizes input_sizes with grad_output at the entry `index` of dim."""
@@ -157,6 +159,7 @@ def slice_scatter(m: Numpy, self: Array, src: Array, dim: int, start: int | None
 
 @slice_scatter.type
 def _(self: KnownType, src: KnownType, dim: int, start: int | None, end: int | None, step: int) -> TensorType:
+    _check_source("slice_scatter", slice_.body(Geometry.contiguous(self.shape), dim, start, end, step), src.shape)
     return _same(self)
 
 
@@ -169,7 +172,7 @@ def _(g: OnnxWriter, self: Value, src: Value, dim: int, start: int | None, end: 
 def _onnx_entries(g: OnnxWriter, base: Value, dim: int, start: int | None, end: int | None, step: int) -> Value:
     """The indices that a slice of `dim` takes: that slice of 0, 1, 2, ..."""
     size = base.shape[dim]
-    if isinstance(size, int):
+    if type(size) is int:
         first, count = slice_range(start, end, step, size)
         return g.ints([first + i * step for i in range(count)])
     length = g.op("Gather", g.op("Shape", base), g.constant(dim, dtype="int64"), axis=0)
@@ -188,7 +191,7 @@ def _() -> Iterator[Sample]:
 
 
 @array("aten::slice_backward(Tensor grad_output, int[] input_sizes, int dim, int? start, int? end, int step) -> Tensor",
-       kernel=Kernel(moves=True, placed=_entries),
+       kernel=Kernel(step="placement", moves=True, placed=_entries),
        namespaces=(),
        grad=dict(grad_output=lambda F, g, dim, start, end, step: F.slice(g, dim, start, end, step)))  # fmt: skip
 def slice_backward(
@@ -246,6 +249,9 @@ def diagonal_scatter(m: Numpy, self: Array, src: Array, offset: int, dim1: int, 
 
 @diagonal_scatter.type
 def _(self: KnownType, src: KnownType, offset: int, dim1: int, dim2: int) -> TensorType:
+    _check_source(
+        "diagonal_scatter", diagonal_view.body(Geometry.contiguous(self.shape), offset, dim1, dim2), src.shape
+    )
     return _same(self)
 
 
@@ -258,7 +264,7 @@ def _onnx_diagonal(g: OnnxWriter, base: Value, source: Value, offset: int, dim1:
     """Bring the two dims to the end, flatten them, and scatter into every (columns + 1)-th place."""
     a, b = wrap_dim(dim1, base.ndim), wrap_dim(dim2, base.ndim)
     order = [d for d in range(base.ndim) if d not in (a, b)] + [a, b]
-    if not all(isinstance(s, int) for s in base.shape):
+    if not all(type(s) is int for s in base.shape):
         raise g.unsupported("the sizes are dynamic, and the places of a diagonal depend on them")
     sizes = [base.shape[d] for d in order]
     rows, columns = sizes[-2:]
@@ -495,6 +501,8 @@ def _strided_part(F: Ops, g: Tensor, size: Ints, stride: Ints, offset: int) -> T
 
 @as_strided_scatter.type
 def _(self: KnownType, src: KnownType, size: Ints, stride: Ints, storage_offset: int | None) -> TensorType:
+    part = as_strided_view.body(Geometry.contiguous(self.shape), size, stride, storage_offset)
+    _check_source("as_strided_scatter", part, src.shape)
     return _same(self)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
@@ -10,9 +11,10 @@ from jit.ir.errors import DimError, ShapeError, UsageError
 from jit.ir.geometry import Geometry, infer_size, wrap_dim, wrap_dims
 from jit.ir.op import absent, composite, view
 from jit.ir.samples import Sample, make, sample, strided
+from jit.ir.types import TensorType
 
 if TYPE_CHECKING:
-    from .protocols import Ints, Meta, OnnxWriter, Ops, Tensor, Value
+    from .protocols import Ints, KnownType, Meta, OnnxWriter, Ops, Tensor, Value
 
 INT64_MAX = 2**63 - 1
 """ONNX's word for "to the end" in a Slice."""
@@ -55,7 +57,7 @@ def _() -> Iterator[Sample]:
 
 def onnx_reshape(g: OnnxWriter, self: Value, size: Sequence[int]) -> Value:
     """ONNX's Reshape, in which a size of 0 means zero elements, as in ATen, and not "as before"."""
-    zero = any(isinstance(s, int) and s == 0 for s in size)
+    zero = any(type(s) is int and s == 0 for s in size)
     return g.op("Reshape", self, g.ints(list(size)), allowzero=1 if zero else None)
 
 
@@ -70,6 +72,11 @@ def reshape(F: Ops, self: Tensor, shape: Ints) -> Tensor:
 def _viewable(self: Tensor, shape: Ints) -> bool:
     old = Geometry(tuple(self.shape), tuple(self.stride()))
     return old.regroup(infer_size(tuple(shape), old.numel)) is not None
+
+
+@reshape.type
+def _(self: KnownType, shape: Ints) -> TensorType:
+    return TensorType(self.dtype, infer_size(tuple(shape), math.prod(self.sizes)), None, self.device)
 
 
 @reshape.onnx
@@ -316,7 +323,7 @@ def expand(geometry: Geometry, size: Ints, implicit: bool) -> Geometry:
 
 @expand.onnx
 def _(g: OnnxWriter, self: Value, size: Ints, implicit: bool) -> Value:
-    return g.op("Expand", self, g.ints([1 if isinstance(s, int) and s == -1 else s for s in size]))
+    return g.op("Expand", self, g.ints([1 if type(s) is int and s == -1 else s for s in size]))
 
 
 @expand.samples
@@ -450,7 +457,7 @@ def _() -> Iterator[Sample]:
 # -- a part of a dim ---------------------------------------------------------------------------------------------
 
 
-@view("aten::select.int(Tensor(a) self, int dim, int index) -> Tensor(a)",
+@view("aten::select.int(Tensor(a) self, int dim, int index) -> Tensor(a)", offsets=("index",),
       grad=dict(self=lambda F, g, self_meta, dim, index: F.select_backward(g, self_meta.shape, dim, index)),
       scatter=lambda F, base, source, dim, index: F.select_scatter(base, source, dim, index))  # fmt: skip
 def select(geometry: Geometry, dim: int, index: int) -> Geometry:
@@ -542,7 +549,7 @@ def _narrow_end(start: int, length: int) -> int | None:
     return None if isinstance(start, int) and start < 0 and start + length == 0 else start + length
 
 
-@view("aten::narrow(Tensor(a) self, int dim, int start, int length) -> Tensor(a)",
+@view("aten::narrow(Tensor(a) self, int dim, int start, int length) -> Tensor(a)", offsets=("start",),
       grad=dict(self=lambda F, g, self_meta, dim, start, length:
                 F.slice_backward(g, self_meta.shape, dim, start, _narrow_end(start, length), 1)),
       scatter=lambda F, base, source, dim, start, length:
@@ -557,11 +564,9 @@ def narrow(geometry: Geometry, dim: int, start: int, length: int) -> Geometry:
 
 @narrow.onnx
 def _(g: OnnxWriter, self: Value, dim: int, start: int, length: int) -> Value:
-    starts, size, axes = g.ints([start]), g.ints([length]), g.ints([wrap_dim(dim, self.ndim)])
-    if isinstance(start, int) and isinstance(length, int):
-        end = _narrow_end(start, length)
-        return g.op("Slice", self, starts, g.ints([INT64_MAX if end is None else end]), axes)
-    return g.op("Slice", self, starts, g.op("Add", starts, size), axes)
+    starts, axes = g.ints([start]), g.ints([wrap_dim(dim, self.ndim)])
+    end = _narrow_end(start, length) if type(start) is int and type(length) is int else start + length
+    return g.op("Slice", self, starts, g.ints([INT64_MAX if end is None else end]), axes)
 
 
 @narrow.samples
@@ -614,7 +619,9 @@ def _static(g: OnnxWriter, self: Value, dim: int) -> int:
 
 @view("aten::split.Tensor(Tensor(a -> *) self, int split_size, int dim=0) -> Tensor(a)[]", pieces=lambda: True,
       grad=dict(self=lambda F, g, self_meta, split_size, dim:
-                _rejoined(F, g, self_meta, dim, _pieces(self_meta.shape[dim], split_size))))  # fmt: skip
+                _rejoined(F, g, self_meta, dim, _pieces(self_meta.shape[dim], split_size))),
+      scatter=lambda F, base, source, index, split_size, dim:
+      F.slice_scatter(base, source, dim, index * split_size, (index + 1) * split_size))  # fmt: skip
 def split(geometry: Geometry, split_size: int, dim: int) -> list[Geometry]:
     """Views of consecutive parts of dim, of split_size entries (the last perhaps fewer) or of the sizes in a list."""
     if geometry.ndim == 0:
@@ -641,13 +648,15 @@ def _() -> Iterator[Sample]:
 
 @view("aten::split_with_sizes(Tensor(a -> *) self, int[] split_sizes, int dim=0) -> Tensor(a)[]",
       grad=dict(self=lambda F, g, self_meta, split_sizes, dim:
-                _rejoined(F, g, self_meta, dim, split_sizes)))  # fmt: skip
+                _rejoined(F, g, self_meta, dim, split_sizes)),
+      scatter=lambda F, base, source, index, split_sizes, dim:
+      F.slice_scatter(base, source, dim, sum(split_sizes[:index]), sum(split_sizes[: index + 1])))  # fmt: skip
 def split_with_sizes(geometry: Geometry, split_sizes: Ints, dim: int) -> list[Geometry]:
     """Views of consecutive parts of dim, of the sizes split_sizes, which sum to that of dim."""
     if geometry.ndim == 0:
         raise DimError("split_with_sizes: expects at least a 1-dim tensor")
     at = wrap_dim(dim, geometry.ndim)
-    if sum(split_sizes) != geometry.sizes[at] or min(split_sizes, default=0) < 0:
+    if sum(split_sizes) != geometry.sizes[at] or any(size < 0 for size in split_sizes):
         raise ShapeError(
             f"split: {list(split_sizes)} should sum to the size {geometry.sizes[at]} of dim {dim}, and none be negative"
         )
@@ -676,6 +685,11 @@ def _() -> Iterator[Sample]:
     yield sample(make(5, 2), [1, 4])
 
 
+def _chunk_scatter(F: Ops, base: Tensor, source: Tensor, index: int, chunks: int, dim: int) -> Tensor:
+    length = -(-base.shape[dim] // chunks)
+    return F.slice_scatter(base, source, dim, index * length, (index + 1) * length)
+
+
 def _chunks(size: int, chunks: int) -> list[int]:
     length = -(-size // chunks)
     return [0] * chunks if length == 0 else _pieces(size, length)
@@ -684,7 +698,9 @@ def _chunks(size: int, chunks: int) -> list[int]:
 @view("aten::chunk(Tensor(a -> *) self, int chunks, int dim=0) -> Tensor(a)[]",
       pieces=lambda chunks: chunks not in (1, 2),
       grad=dict(self=lambda F, g, self_meta, chunks, dim:
-                _rejoined(F, g, self_meta, dim, _chunks(self_meta.shape[dim], chunks))))  # fmt: skip
+                _rejoined(F, g, self_meta, dim, _chunks(self_meta.shape[dim], chunks))),
+      scatter=lambda F, base, source, index, chunks, dim: _chunk_scatter(F, base, source, index, chunks, dim),
+      )  # fmt: skip
 def chunk(geometry: Geometry, chunks: int, dim: int) -> list[Geometry]:
     """Views of at most `chunks` consecutive parts of dim, all of one size but the last."""
     if geometry.ndim == 0:
@@ -719,7 +735,8 @@ def _restacked(F: Ops, g: Sequence[Tensor], meta: Meta, dim: int) -> Tensor:
 
 
 @view("aten::unbind.int(Tensor(a -> *) self, int dim=0) -> Tensor(a)[]",
-      grad=dict(self=lambda F, g, self_meta, dim: _restacked(F, g, self_meta, dim)))  # fmt: skip
+      grad=dict(self=lambda F, g, self_meta, dim: _restacked(F, g, self_meta, dim)),
+      scatter=lambda F, base, source, index, dim: F.select_scatter(base, source, dim, index))  # fmt: skip
 def unbind(geometry: Geometry, dim: int) -> list[Geometry]:
     """A view of each entry of dim, without that dim."""
     if geometry.ndim == 0:
@@ -800,10 +817,25 @@ def _(g: OnnxWriter, self: Value, dimension: int, size: int, step: int) -> Value
     if self.ndim == 0:
         return onnx_reshape(g, self, [1])
     at = wrap_dim(dimension, self.ndim)
-    starts = range(0, _static(g, self, dimension) - size + 1, step)
-    windows = g.op("Gather", self, g.constant([[s + i for i in range(size)] for s in starts], dtype="int64"), axis=at)
+    windows = g.op("Gather", self, _onnx_windows(g, self.shape[at], size, step), axis=at)
     order = [d for d in range(self.ndim + 1) if d != at + 1]
     return g.op("Transpose", windows, perm=[*order, at + 1])
+
+
+def _onnx_windows(g: OnnxWriter, length: int, size: int, step: int) -> Value:
+    """The places of the entries of each window."""
+    if type(length) is int:
+        starts = range(0, length - size + 1, step)
+        return g.constant([[s + i for i in range(size)] for s in starts], dtype="int64")
+    starts_now = _onnx_sequence(g, (length - size) // step + 1, step, 0)
+    return g.op("Add", g.op("Unsqueeze", starts_now, g.ints([1])), g.ints(list(range(size))))
+
+
+def _onnx_sequence(g: OnnxWriter, count: int, step: int, first: int) -> Value:
+    """The numbers first, first + step, ..., of which there are `count`."""
+    one = g.constant(1, dtype="int64")
+    numbers = g.op("Range", g.constant(0, dtype="int64"), g.constant(count, dtype="int64"), one)
+    return g.op("Add", g.op("Mul", numbers, g.constant(step, dtype="int64")), g.constant(first, dtype="int64"))
 
 
 @unfold.samples
@@ -845,13 +877,16 @@ def diagonal(geometry: Geometry, offset: int, dim1: int, dim2: int) -> Geometry:
 @diagonal.onnx
 def _(g: OnnxWriter, self: Value, offset: int, dim1: int, dim2: int) -> Value:
     a, b = _two_dims("diagonal", dim1, dim2, self.ndim)
-    rows, columns = _static(g, self, a), _static(g, self, b)
-    length = diagonal_length(rows, columns, offset)
-    entries = [(i + max(-offset, 0)) * columns + i + max(offset, 0) for i in range(length)]
+    columns, length = self.shape[b], g.out.shape[-1]
+    first = columns * max(-offset, 0) + max(offset, 0)
+    if type(columns) is int and type(length) is int:
+        entries = g.constant([first + i * (columns + 1) for i in range(length)], dtype="int64")
+    else:
+        entries = _onnx_sequence(g, length, columns + 1, first)
     others = [d for d in range(self.ndim) if d not in (a, b)]
     last = g.op("Transpose", self, perm=[*others, a, b])
     flat = g.op("Reshape", last, g.ints([*([0] * len(others)), -1]))
-    return g.op("Gather", flat, g.constant(entries, dtype="int64"), axis=len(others))
+    return g.op("Gather", flat, entries, axis=len(others))
 
 
 @diagonal.samples

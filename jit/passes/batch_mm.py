@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from jit.ir import Graph, Node, TensorType, Value
+from jit.ir.sizes import estimating, only_if
 
 from .straighten import is_turn
 from .support.analysis import with_subgraphs
@@ -73,7 +74,8 @@ def _is_addition(node: Node) -> bool:
     """A sum of two tensors of one type, neither broadcast nor scaled."""
     if node.kind != "aten::add" or len(node.inputs) != 2 or node.attributes.get("alpha", 1) != 1:
         return False
-    return all(_kind(value) == _kind(node.output) for value in node.inputs) and _kind(node.output) is not None
+    made = _kind(node.output)
+    return made is not None and only_if(lambda: all(_kind(value) == made for value in node.inputs))
 
 
 def _kind(value: Value) -> object:
@@ -103,6 +105,7 @@ def _flatten(root: Node, inside: set[Node]) -> _Sum:
     return found
 
 
+@estimating()
 def _is_short(product: Node) -> bool:
     """Whether joining the operands is less work than adding up the result; see Note [Which sums are worth it]."""
     left, right = (v.type.sizes if isinstance(v.type, TensorType) else None for v in product.inputs)

@@ -11,10 +11,12 @@ import numpy as np
 from jit.ir import Graph, Node, Op, TensorType, Value, find
 from jit.ir.attempts import KIND, raises_always
 from jit.ir.errors import GraphError
+from jit.ir.graph import leaves
 from jit.ir.inference import SIZES
 from jit.ir.scalars import exactly, scalar_function, type_of_number
+from jit.ir.sizes import any_symbolic
 from jit.ir.verifier import neighbourhood
-from jit.ops.creation import arange
+from jit.ops.ranges import arange
 
 from .support.analysis import calls_out, confirm_sizes, fixed_inputs, has_subgraphs, with_subgraphs
 
@@ -37,7 +39,7 @@ def constant_fold(graph: Graph, evaluate: Evaluate | None = None) -> bool:
        sizes and dtypes alone are to blame;
     4. with `evaluate`, pointwise and array operators on constant arrays, and ranges of numbers. Views of constants
        stay, because they cost nothing. What cannot be evaluated is left to fail at run time, where the user's line is
-       known.
+       known. An operand that follows from a size that varies is no constant.
 
     The nodes that nobody needs any more are left to dce.
 
@@ -170,6 +172,8 @@ class _Folding:
     def _array(self, node: Node) -> Any:
         op = find(node.kind)
         if self.evaluate is None or op is None or op.kind not in ("pointwise", "array", "view"):
+            return None
+        if any_symbolic(leaves((node.args, node.attributes))):
             return None
         arrays = [self.known.get(value) for value in node.inputs]
         if len(node.outputs) != 1 or not all(isinstance(array, np.ndarray) for array in arrays):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from jit.ir import Graph, Node, Ref, Value
@@ -12,8 +13,12 @@ from jit.ir.verifier import mutates
 from .support.analysis import calls_out, escaping, has_subgraphs, with_subgraphs
 
 
-def cse(graph: Graph) -> bool:
+def cse(graph: Graph, select: Callable[[Node], bool] | None = None) -> bool:
     """Let a node that repeats an earlier one be replaced by it.
+
+    Args:
+        graph: The graph.
+        select: Which nodes; all of them unless given.
 
     Two nodes are equal if they have the same kind, inputs, constants, stage and types of outputs; arrays are compared
     by their contents, and 2, 2.0 and True differ. Never merged are:
@@ -30,16 +35,20 @@ def cse(graph: Graph) -> bool:
         %2 = aten::exp(%x)                               %3 = aten::mul(%1, %1)
         %3 = aten::mul(%1, %2)
     """
-    changes = [_merge_equal_nodes(inner) for inner in with_subgraphs(graph)]
+    changes = [_merge_equal_nodes(inner, select or _any) for inner in with_subgraphs(graph)]
     return any(changes)
 
 
-def _merge_equal_nodes(graph: Graph) -> bool:
+def _any(node: Node) -> bool:
+    return True
+
+
+def _merge_equal_nodes(graph: Graph, select: Callable[[Node], bool]) -> bool:
     changed = False
     lasting = escaping(graph)
     known: dict[Any, Node] = {}
     for node in graph.nodes:
-        if not _may_merge(node):
+        if not select(node) or not _may_merge(node):
             continue
         earlier = known.setdefault(_key(node), node)
         if earlier is node or (_escapes(node, lasting) and _escapes(earlier, lasting)):

@@ -34,9 +34,10 @@ from dataclasses import dataclass, field
 
 from jit.ir import UNDEFINED, Graph, Node, Value, kernel_of
 
+from .cse import cse
 from .distribute import obstacles
 from .support.fusable import Supported, is_fusable, is_known_view, is_special, obstacle
-from .support.spaces import IterationSpace, SpaceDeclined, argument, is_gather, is_join, is_view
+from .support.spaces import IterationSpace, SpaceDeclined, argument, is_gather, is_join, is_made_up, is_view
 
 Reasons = dict[tuple[Node, Node], str]
 
@@ -59,13 +60,14 @@ class _Group:
 
 
 def fuse(graph: Graph, supported: Supported = lambda node: True, minimum: int = 2) -> bool:
-    """Form FusionGroups of at least `minimum` nodes, or of one reduction; says whether there were any."""
+    """Form FusionGroups of at least `minimum` nodes, or of one reduction; says whether it changed anything."""
     _separate_gradients(graph)
     order = {node: index for index, node in enumerate(graph.nodes)}
     found = _groups(graph, order, supported, minimum, {})
     for group in found:
         _replace(graph, group, order)
-    return bool(found)
+    merged = cse(graph, lambda node: node.graph is graph and is_made_up(node))  # no kernel has taken these in
+    return merged or bool(found)
 
 
 def declined(graph: Graph, supported: Supported = lambda node: True) -> dict[tuple[Node, Node], str]:
@@ -154,7 +156,8 @@ def _separate_gradients(graph: Graph) -> None:
             with graph.inserting_before(node):
                 for mask in ([True, False, False], rest):
                     types = [v.type if there else UNDEFINED for v, there in zip(node.outputs, mask)]
-                    attributes = {**node.attributes, "output_mask": mask}
+                    attributes = {name: node.resolve(item) for name, item in node.attributes.items()}
+                    attributes["output_mask"] = mask
                     part = graph.add(node.kind, node.operands, attributes, types)
                     part.source, part.scope = node.source, node.scope
                     for old, new, there in zip(node.outputs, part.outputs, mask):

@@ -10,6 +10,7 @@ from jit.ir.types import FLOAT, INT
 
 from .support.analysis import with_subgraphs
 from .support.builder import GraphBuilder
+from .support.size_fractions import fraction_of_sizes, has_sizes
 from .support.spaces import arguments
 
 _SUMS = ("aten::add", "aten::sub")
@@ -36,8 +37,9 @@ def lift_numbers(graph: Graph) -> bool:
         }
 
     The tensor has the dtype in which the operator computes, to which the number would be rounded anyway, so the bits
-    are the same. Operators that compute with integers or 16-bit floats keep their numbers: there the dtype of the
-    result would be another one, or a product would be rounded once more.
+    are the same. What follows from sizes, such as `n / (n - 1)`, is computed in tensors of float64 (`size_fractions`).
+    Operators that compute with integers or 16-bit floats keep their numbers: there the dtype of the result would be
+    another one, or a product would be rounded once more.
     """
     return any([_lift(node) for inner in with_subgraphs(graph) for node in inner.nodes])
 
@@ -58,16 +60,36 @@ def _rewritten(node: Node, op: Op, dtype: DType, F: GraphBuilder) -> bool:
     values = [F.wrap(value) for value in given]
     for index in op.tensors:
         if _is_number(given[index]):
-            values[index] = F.scalar_tensor(given[index], dtype=dtype)
+            values[index] = _as_tensor(given[index], dtype, F)
     if node.kind in _SUMS and _is_number(given[2]) and getattr(given[1].type, "dtype", None) is dtype:
-        values[1:] = [F.mul(values[1], F.scalar_tensor(given[2], dtype=dtype)), 1]
+        values[1:] = [F.mul(values[1], _as_tensor(given[2], dtype, F)), 1]
     made: Value = F.call(op, values).value
     if _is_same(made.node, node) or made.type != node.output.type:
         made.node.erase()
         return False
     made.node.source, made.node.scope = node.source, node.scope
     node.replace_with([made])
+    for value in given:
+        if _is_number(value):
+            _erase_unused(value)
     return True
+
+
+def _as_tensor(number: Value, dtype: DType, F: GraphBuilder) -> Any:
+    fraction = fraction_of_sizes(number, F)
+    if fraction is None:
+        return F.scalar_tensor(number, dtype=dtype)
+    return fraction if dtype is float64 else F._to_copy(fraction, dtype=dtype)
+
+
+def _erase_unused(number: Value) -> None:
+    """Erase the arithmetic behind a fraction of sizes, which goes well, if nobody wants the number any more."""
+    operands = number.node.operands
+    if number.node.graph is not None and not number.uses and has_sizes(number):
+        number.node.erase()
+        for operand in operands:
+            if isinstance(operand, Value):
+                _erase_unused(operand)
 
 
 def _is_number(value: Any) -> bool:

@@ -9,10 +9,12 @@ import numpy as np
 
 from jit.ir import Graph, Node, TensorType, Value, find
 from jit.ir.dtypes import bool_, float32, float64, int32
+from jit.ir.sizes import any_symbolic
 
 from .support.analysis import fixed_shapes, with_subgraphs
 from .support.builder import GraphBuilder
-from .support.spaces import argument
+from .support.made_up import made_up_for_each
+from .support.spaces import argument, arguments
 
 _TURNED = {"aten::t": [(1, 0)], "aten::permute": [(1, 0)], "aten::transpose.int": [(1, 0), (0, 1)]}
 """The operators that may transpose a matrix, each with the dims, or the permutation, by which it does."""
@@ -21,10 +23,15 @@ _WAYS_BACK = {"aten::_adaptive_avg_pool2d_backward": 2, "aten::_adaptive_avg_poo
 """The backwards of those pools. Like theirs, their numbers are the numbers of spatial dims."""
 _TRIANGLES = {"aten::tril": "le", "aten::triu": "ge"}
 """The comparison of column with row that holds for the elements that stay."""
+_NORM = "aten::native_batch_norm"
+_NORMS = {_NORM: "training", f"{_NORM}_backward": "train"}
+"""Batch norms and their gradients, with the argument that says whether statistics are the batch's."""
+_FARTHEST = 2**62
+"""Diagonals so far away are left to the operator: int64 might not hold the sum of one and a size."""
 
 
 def straighten(graph: Graph) -> bool:
-    """Rewrite nodes in four cases; says whether there were any.
+    """Rewrite nodes in six cases; says whether there were any.
 
     1.  The transpose of a product that nobody else uses is the product of the transposes, for those who only read it.
         BLAS takes transposed operands as they are, while whoever reads a transposed result goes through memory in
@@ -47,6 +54,11 @@ def straighten(graph: Graph) -> bool:
 
             %1 : Float(8, 8) = aten::tril(%x)                 %1 : Bool(8, 8) = aten::le(%columns, %rows)
                                                               %2 : Float(8, 8) = aten::where.self(%1, %x, 0)
+
+    5.  A batch norm by fixed statistics hands no statistics of the batch, which are empty, to its gradient: neither
+        could be a kernel with them.
+
+    6.  What follows from positions alone is made up for each kernel that reads it, see Note [Made up again].
     """
     changes = [_straighten(inner) for inner in with_subgraphs(graph)]
     return any(changes)
@@ -57,13 +69,15 @@ def _straighten(graph: Graph) -> bool:
     pools = [node for node in graph.nodes if node.kind in _POOLS]
     triangles = [node for node in graph.nodes if node.kind in _TRIANGLES]
     ways_back = [node for node in graph.nodes if node.kind in _WAYS_BACK]
+    norms = [node for node in graph.nodes if _has_fixed_statistics(node)]
     fixed = fixed_shapes(graph) if sums or ways_back or triangles else set()
     changes = [_rewritten(node, _name_dims) for node in sums if node.inputs[0] in fixed]
     changes += [_rewritten(node, _average_images) for node in pools]
     changes += [_rewritten(node, _spread_averages) for node in ways_back if {*node.inputs} <= fixed]
     changes += [_rewritten(node, _choose_by_position) for node in triangles if node.inputs[0] in fixed]
+    changes += [_rewritten(node, _leave_out_statistics) for node in reversed(norms)]
     changes += [_rewritten(node, _turn_operands) for node in list(graph.nodes) if is_turn(node)]
-    return any(changes)
+    return any([*changes, made_up_for_each(graph)])
 
 
 def _rewritten(node: Node, rule: Callable[[Node, GraphBuilder], bool]) -> bool:
@@ -126,7 +140,7 @@ def _name_dims(node: Node, F: GraphBuilder) -> bool:
     source, size = node.inputs[0], node.attribute("size")
     assert isinstance(source.type, TensorType) and source.type.sizes is not None
     shape, dtype = source.type.sizes, source.type.dtype
-    known = isinstance(size, tuple) and all(type(n) is int for n in size)
+    known = isinstance(size, tuple) and all(isinstance(n, int) for n in size)
     if not known or dtype not in (float32, float64) or node.output.type != TensorType(dtype, size):
         return False
     lead = len(shape) - len(size)
@@ -182,12 +196,42 @@ def _choose_by_position(node: Node, F: GraphBuilder) -> bool:
     if type(diagonal) is not int or len(source.type.sizes) < 2:
         return False
     rows, columns = source.type.sizes[-2:]
+    if any_symbolic((rows, columns)):
+        return abs(diagonal) < _FARTHEST and _chosen(node, F.arange(0, columns), F.arange(diagonal, rows + diagonal), F)
     last = np.arange(rows, dtype=np.int32)[:, None] + min(max(diagonal, -rows), columns)
-    column = _constant(np.arange(columns, dtype=np.int32), F)
-    mask = getattr(F, _TRIANGLES[node.kind])(column, _constant(last, F))
+    return _chosen(node, _constant(np.arange(columns, dtype=np.int32), F), _constant(last, F), F)
+
+
+def _chosen(node: Node, column: Any, last: Any, F: GraphBuilder) -> bool:
+    """Choose elements by their columns and the last, or first, column of each row that stays."""
+    source = node.inputs[0]
+    assert isinstance(source.type, TensorType)
+    mask = getattr(F, _TRIANGLES[node.kind])(column, last if last.ndim == 2 else F.unsqueeze(last, 1))
     if source.type.dtype is bool_:
         return _taken_over(node, F.logical_and(mask, F.wrap(source)))
     return _taken_over(node, F.where(mask, F.wrap(source), 0))
+
+
+# -- case 5 ------------------------------------------------------------------------------------------------------
+
+
+def _has_fixed_statistics(node: Node) -> bool:
+    training = _NORMS.get(node.kind)
+    return training is not None and argument(node, training) is False
+
+
+def _leave_out_statistics(node: Node, F: GraphBuilder) -> bool:
+    op, values = arguments(node)
+    empty = [value for value in node.outputs[1:] if value.uses] if op.name == _NORM else []
+    for value in empty:
+        if not isinstance(value.type, TensorType) or value.type.dtype is None:
+            return False
+        value.replace_all_uses_with(F.zeros((0,), dtype=value.type.dtype, device=value.type.device).value)
+    if op.name == _NORM or values[5] is values[6] is None:
+        return bool(empty)
+    values[5] = values[6] = None
+    node.rewrite(*op.split(values))
+    return True
 
 
 def _constant(array: Any, F: GraphBuilder) -> Any:

@@ -69,7 +69,7 @@ class Answers:
                 continue
             with self._lock:
                 self._hits += 1
-            self.shortcuts.shorten(call, recording)
+            self.shortcuts.shorten(call, recording, inputs)
             return recording, result
         return None, None
 
@@ -77,7 +77,7 @@ class Answers:
         """The inputs of a recording in a call; None if something that it takes for granted is not so."""
         inputs = recording.inputs(call.leaves, call.world.tensors, call.numbers)
         self._cache.check_generation(call)
-        why_not = recording.misfit(inputs, call.knows)
+        why_not = recording.misfit(inputs, call.knows, call.world.surroundings)
         if why_not is None:
             return inputs
         if recording.general:

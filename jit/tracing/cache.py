@@ -51,6 +51,11 @@ class RecordingCache:
                 entry = self.entries[key] = Entry()
             return entry
 
+    def drop(self, key: Key) -> None:
+        """Forget the recordings of a key, which no call has any more."""
+        with self.lock:
+            self.entries.pop(key, None)
+
     def clear(self) -> None:
         """Forget all recordings."""
         self.entries.clear()
@@ -89,7 +94,7 @@ class RecordingCache:
                 self.entries.clear()
                 return None
             self._look_at_more(call, before, grown, is_alone and recording is not None)
-            lost = None if recording is None else relocate(recording, call.world.locate)
+            lost = None if recording is None else relocate(recording, grown, call.world, len(call.promoted))
             if recording is not None and lost is None:
                 self.entries.setdefault(call.key, entry).recordings.append(recording)
             return lost

@@ -10,14 +10,15 @@ from typing import Any
 from jit.eager import context
 from jit.ir.errors import TraceError
 
+from .budget import Budget
 from .cache import RecordingCache
 from .explanation import Explanation
 from .first_runs import FirstRuns
 from .recorder.anew import RecordedRun
-from .recordings.chains import BRANCHES
 from .recordings.drafting import distinct, ledger
 from .recordings.kept_leaves import connect, keeps_leaves
 from .recordings.recording import Optimise, Recording
+from .recordings.sized_numbers import sized
 from .recordings.stage_recording import Live
 from .surroundings.calls import Entry, TracedCall
 from .surroundings.surroundings import Surroundings, World
@@ -32,12 +33,15 @@ class RecordedCall:
     """The world of the call before it ran."""
     run: RecordedRun
     recording: Recording
+    """The recording of this call, which its results belong to."""
+    kept: Recording
+    """The recording that later calls run: another one where that serves more of them."""
     live: Live
     """The results of the function, with their eager history."""
 
 
 class CallRecorder:
-    """Records calls of one function, and counts them.
+    """Records calls of one function.
 
     Args:
         runs: Runs the function.
@@ -45,6 +49,7 @@ class CallRecorder:
         cache: Keeps the recordings.
         explanation: Is told why a recording is not kept, and which sizes it serves.
         optimise: Improves the graphs of recordings before they run.
+        budget: Is told what is recorded, and what of it is not kept.
     """
 
     def __init__(
@@ -54,25 +59,23 @@ class CallRecorder:
         cache: RecordingCache,
         explanation: Explanation,
         optimise: Optimise,
+        budget: Budget,
     ) -> None:
-        self.misses = 0
-        """Calls that were recorded."""
-        self._effects = 0
-        """Calls that were not kept, as they have changed or asked something that a recording cannot repeat."""
         self._runs = runs
         self._surroundings = surroundings
         self._cache = cache
         self._explanation = explanation
         self._optimise = optimise
+        self._budget = budget
         self._lock = threading.Lock()
 
-    @property
-    def has_given_up(self) -> bool:
-        """Whether so many calls could not be kept that calls of further keys are not recorded."""
-        return self._effects >= BRANCHES
-
     def record(
-        self, call: TracedCall, where: Callable[[], str], keep_examples: bool = False, open_sizes: bool = False
+        self,
+        call: TracedCall,
+        where: Callable[[], str],
+        keep_examples: bool = False,
+        open_sizes: bool = False,
+        items_vary: bool = False,
     ) -> RecordedCall:
         """Run the function, and record what it does.
 
@@ -81,27 +84,38 @@ class CallRecorder:
             where: Says where the function is defined, for errors.
             keep_examples: Whether the recording keeps copies of the arguments.
             open_sizes: Whether sizes that depend on elements may be left open.
+            items_vary: Whether elements that the function reads as numbers had other values in an earlier call.
         """
         examples = [call.leaves[i]._array.copy() for i in distinct(call.leaves)] if keep_examples else []
         before = call.world
-        run = self._runs.run(call, where, open_sizes)
+        run = self._runs.run(call, where, open_sizes, items_vary)
         recording, live = self._closed(run)
         recording.examples = examples
         recording.calls_python = any(node.kind.startswith("^") for node in run.draft.trace.graph.nodes)
         recording.read = ledger(recording, run.world, call.structures, call.names)
         with self._lock:
-            self.misses += 1
-        return RecordedCall(call, before, run, recording, live)
+            self._budget.made += 1
+        return RecordedCall(call, before, run, recording, sized(recording), live)
 
     def _closed(self, run: RecordedRun) -> tuple[Recording, Live]:
         """The recording of a run, which ends here; the error in which the run has ended is raised."""
         trace = run.draft.trace
         try:
-            run.raise_error()
+            self._raise_error(run)
             with context.tracing(trace):
                 return run.draft.close(run.result, self._optimise)
         finally:
             trace.errors.forget()
+
+    def _raise_error(self, run: RecordedRun) -> None:
+        """Raise the error in which a run has ended; if it is the function's own, the recording is paid for."""
+        try:
+            run.raise_error()
+        except TraceError:
+            raise
+        except Exception:
+            self._budget.failed += 1
+            raise
 
     def keep(self, made: RecordedCall, entry: Entry) -> Any:
         """Keep a recording if later calls can repeat it.
@@ -120,19 +134,21 @@ class CallRecorder:
         draft = made.run.draft
         if draft.trace.gradients.hooks:  # which run in a backward that comes later
             made.run.world.see_everything()
-        effect = draft.effect() or self._cache.grow(entry, made.call, made.before, made.recording)
+        effect = draft.effect() or self._cache.grow(entry, made.call, made.before, made.kept)
         if effect is None:
             self._compare_sizes(made)
         else:
             self._let_go(made, entry, effect)
-        return draft.finish(made.recording, made.live)
+        result = draft.finish(made.recording, made.live)
+        made.kept.conditions = made.recording.conditions
+        return result
 
     def _compare_sizes(self, made: RecordedCall) -> None:
         """Let one recording serve many sizes if that of another size is the same program."""
         sizes = self._cache.sizes
-        if sizes.may_vary(made.call, made.recording):
+        if sizes.may_vary(made.call, made.kept):
             with self._cache.lock:
-                sizes.compare(made.call, made.recording, self._explanation, made.run.draft.where)
+                sizes.compare(made.call, made.kept, self._explanation, made.run.draft.where)
 
     def _let_go(self, made: RecordedCall, entry: Entry, effect: str) -> None:
         """Do not keep a recording, because of what the call did; what it leaves behind is as in eager mode."""
@@ -143,14 +159,15 @@ class CallRecorder:
             draft.trace, made.live.outputs, lambda: self._surroundings.reach().tensors
         )
         connect(draft.edges)
-        self._note_effect(effect, draft.where)
+        self._note_effect(effect, entry, draft.where)
         draft.trace.note_impure(effect)
         draft.give_back()
 
-    def _note_effect(self, effect: str, where: Callable[[], str]) -> None:
+    def _note_effect(self, effect: str, entry: Entry, where: Callable[[], str]) -> None:
         """Count and explain a call that is not kept; a TraceError if tracing is strict."""
         if self._runs.strict:
             raise TraceError(f"{where()}: the call {effect}, which a recording cannot repeat; do it outside")
         with self._lock:
-            self._effects += 1
+            entry.lost += 1
+            self._budget.lose(effect)
         self._explanation.not_kept(effect)

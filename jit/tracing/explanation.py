@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from jit.runtime.arrays.programs import GuardFailed
@@ -15,20 +15,30 @@ class Explanation:
     """The sentences of a traced function's `explain()`."""
 
     def __init__(self) -> None:
-        self._said: tuple[str, str, str] = ("", "it has not been called yet", "")
+        self._said: tuple[str, str | Callable[[], str], str] = ("", "it has not been called yet", "")
         """The beginning of the sentence, why, and what more there is to say; replaced as a whole, as threads do."""
         self._unserved: tuple[Any, str] = (None, "")
         """The key of a call that the recording for many sizes did not serve, and why."""
+        self._promoting = ""
+        """Why numbers have become inputs, until the call is recorded that shows it."""
 
     def __str__(self) -> str:
-        return "".join(self._said)
+        beginning, _, further = self._said
+        return f"{beginning}{self.reason}{further}"
 
     @property
     def reason(self) -> str:
         """Why, without what was done therefore."""
-        return self._said[1]
+        reason = self._said[1]
+        return reason() if callable(reason) else reason
 
-    def _say(self, beginning: str, reason: str) -> None:
+    @property
+    def details(self) -> str:
+        """Why, and what more there is to say."""
+        return self.reason + self._said[2]
+
+    def _say(self, beginning: str, reason: str | Callable[[], str]) -> None:
+        """Say why; what takes long to find out is found out when somebody asks."""
         self._said = (beginning, reason, "")
 
     def first_call(self) -> None:
@@ -37,15 +47,19 @@ class Explanation:
 
     def other_key(self, key: Any, keys: Sequence[Any], names: Sequence[str]) -> None:
         """No recording was made for `key`, but for the keys `keys`; `names` are those of the arguments."""
-        self.anew(why_anew(key, keys, names))
+        self.anew(self._promoting or why_anew(key, keys, names))
+        self._promoting = ""
         unserved, why = self._unserved
         if unserved == key:
             self.also(f"the recording for many sizes does not serve it: {why}")
 
-    def waits(self, key: Any, keys: Sequence[Any], names: Sequence[str]) -> None:
-        """A call ran untraced: every size is another program, and these sizes had not come before."""
-        why = why_anew(key, keys, names)
-        self._say("it ran untraced because sizes are baked in, and these came for the first time: ", why)
+    def promotes(self, key: Any, keys: Sequence[Any], names: Sequence[str]) -> None:
+        """Numbers in which a call differs from the recorded ones become inputs."""
+        self._promoting = f"{why_anew(key, keys, names)}; it takes numbers that vary as inputs from now on"
+
+    def untraced(self, why: str, key: Any, keys: Sequence[Any], names: Sequence[str]) -> None:
+        """A call of `key` ran untraced; there are recordings of `keys`, and the arguments are called `names`."""
+        self._say(f"it ran untraced because {why}: ", lambda: why_anew(key, keys, names) if keys else "none is kept")
 
     def unserved(self, key: Any, why: str) -> None:
         """The recording for many sizes does not serve a call."""

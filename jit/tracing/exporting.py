@@ -19,6 +19,7 @@ from jit.eager.networks import Network
 from jit.eager.pytree import flatten, unflatten
 from jit.eager.tensors import Tensor, tensor_of
 from jit.export import Exported, ExportReport, export_graph, verify_model
+from jit.export.axes import DynamicAxes
 from jit.export.writer import check_target
 from jit.ir import Graph, TensorType, Value
 from jit.ir.errors import AutogradError, ExportError, UsageError
@@ -33,8 +34,6 @@ from .recordings.recording import Recording
 from .surroundings.sharing import sharing_of
 from .surroundings.snapshots import preserved
 from .surroundings.surroundings import Surroundings, attributes_of
-
-DynamicAxes = Mapping[str, Mapping[int, str] | Sequence[int]]
 
 
 def export_onnx(
@@ -53,7 +52,9 @@ def export_onnx(
         kwargs: Keyword arguments to trace with.
         input_names: Names of the model's inputs; by default those of the arguments.
         output_names: Names of the outputs.
-        dynamic_axes: Sizes that may differ from run to run: `{"x": {0: "batch"}}`, or `{"x": [0]}`.
+        dynamic_axes: Sizes that may differ from run to run: `{"x": {0: "batch"}}`, or `{"x": [0]}`, or
+            `{"x": {0: ("batch", 1, 64)}}` with the least and the greatest size: the model is right for all of these,
+            or it is an error that says why not. Without a range, the report says what operators ask of a size.
         opset_version: ONNX operator set, 9 to 26; None means 20.
         stage: 0 exports the function, 1 its gradients (with respect to the arguments that require grad, then the
             parameters), weighted by gradients of the outputs, which become inputs.
@@ -104,7 +105,7 @@ def export_onnx(
         )  # fmt: skip
         exported.report.warnings += _forgotten(recording)
         if verify:
-            _verify(exported, call, recording, graph, stage, dynamic_axes or {})
+            _verify(exported, call, recording, graph, stage)
     if path is not None:
         exported.save(path, external_data)
     return exported.report
@@ -267,9 +268,7 @@ def _exported(recording: Recording, graph: Graph, **options: Any) -> Exported:
 # -- verifying ---------------------------------------------------------------------------------------------------
 
 
-def _verify(
-    exported: Exported, call: _ExportCall, recording: Recording, graph: Graph, stage: int, axes: DynamicAxes
-) -> None:
+def _verify(exported: Exported, call: _ExportCall, recording: Recording, graph: Graph, stage: int) -> None:
     if exported.report.is_random:
         exported.report.warnings.append("the model draws random numbers, so its outputs were not compared")
         return
@@ -277,7 +276,7 @@ def _verify(
     if stage > 0:
         runs = [_stage_run(recording, graph, stage)]
     else:
-        runs = [_run(call, sized) for sized in _sizes(call, names, axes)]
+        runs = [_run(call, sized) for sized in _sizes(call, exported, names)]
         if recording.trace.scalars.left_open:
             runs += _of_other_data(call)
 
@@ -312,12 +311,16 @@ def _outputs(result: Any) -> list[Any]:
     return [leaf._array.copy() if isinstance(leaf, Tensor) else np.asarray(leaf) for leaf in flatten(result)[0]]
 
 
-def _sizes(call: _ExportCall, names: Sequence[str], axes: DynamicAxes) -> Iterator[Any]:
-    """The recorded arguments, and others with every dynamic axis one longer."""
+def _sizes(call: _ExportCall, exported: Exported, names: Sequence[str]) -> Iterator[Any]:
+    """The recorded arguments, and others with every dynamic axis of another size that the model is right for."""
     given = (call.arguments, call.options)
     yield _mapped(given, lambda t: _like(t, t._array.copy()))
-    if axes:
-        leaves = iter(_grown(name, leaf, axes) for name, leaf in zip(names, flatten(given)[0], strict=True))
+    sizes = exported.sized.other_sizes()
+    if sizes is None:
+        exported.report.warnings.append("no other sizes near those of the arguments were found to verify with")
+    if sizes:
+        tensors = zip(names, flatten(given)[0], strict=True)
+        leaves = iter([_resized(t, {dim: sizes[axis] for dim, axis in exported.axes[n].items()}) for n, t in tensors])
         yield _mapped(given, lambda _: next(leaves))
 
 
@@ -343,14 +346,13 @@ def _mapped(value: Any, function: Callable[[Any], Any]) -> Any:
     return unflatten(structure, [function(leaf) for leaf in leaves])
 
 
-def _grown(name: str, tensor: Tensor, axes: DynamicAxes) -> Tensor:
-    """Another tensor of the same kind with its dynamic dims longer, its elements drawn from the old ones."""
+def _resized(tensor: Tensor, sizes: Mapping[int, int]) -> Tensor:
+    """Another tensor of the same kind with other sizes of some dims, its elements drawn from the old ones."""
     array = tensor._array
-    dims = [d % array.ndim for d in (axes.get(name) or ())]
-    for dim in dims:
-        index = np.arange(array.shape[dim] + 1) % max(array.shape[dim], 1)
+    for dim, size in sizes.items():
+        index = np.arange(size) % max(array.shape[dim], 1)
         array = np.take(array, index[::-1], axis=dim)
-    return _like(tensor, np.ascontiguousarray(array) if dims else array.copy())
+    return _like(tensor, np.ascontiguousarray(array) if sizes else array.copy())
 
 
 def _stage_run(

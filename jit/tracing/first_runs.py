@@ -11,7 +11,7 @@ from jit.eager import context
 
 from .parameters import FunctionParameters
 from .recorder.anew import Notes, RecordedRun, Suspicions
-from .recorder.exact_types import asks_exact_types, note_exact_types
+from .recorder.exact_types import asks_exact_types, note_exact_types, tells_bools
 from .recorder.tracer import Trace
 from .recordings.drafting import Draft
 from .surroundings.calls import TracedCall
@@ -33,28 +33,38 @@ class FirstRuns:
     """Whether it is an error where Python decides on a traced value."""
     _asks: bool | None = None
     """Whether the function asks numbers for their exact type, or code that it has called so far does."""
+    _bools: bool = False
+    """The same for what `is True`."""
     _suspicions: Suspicions = field(default_factory=Suspicions)
 
-    def run(self, call: TracedCall, where: Callable[[], str], open_sizes: bool) -> RecordedRun:
+    def run(
+        self, call: TracedCall, where: Callable[[], str], open_sizes: bool, items_vary: bool = False
+    ) -> RecordedRun:
         """Run the function under a recorder, as eager mode would have it.
 
         Args:
             call: Its world becomes that of the run.
             where: Says where the function is defined, for errors.
             open_sizes: Whether sizes that depend on elements may be left open.
+            items_vary: Whether elements that the function reads as numbers had other values in an earlier call.
         """
         before = call.world
         if self._asks is None:
             self._asks = asks_exact_types([self.function, self.forward])
+            self._bools = tells_bools([self.function, self.forward])
 
         def once(plain: bool) -> RecordedRun:
             call.world = world = GrowingWorld(before)
-            trace = Trace(world.locate, strict=self.strict, open_sizes=open_sizes, plain_numbers=plain)
+            trace = Trace(
+                world.locate, strict=self.strict, open_sizes=open_sizes, plain_numbers=plain, items_vary=items_vary
+            )
+            trace.scalars.plain_bools = self._bools
             run = RecordedRun(Draft(trace, call, where), world, Notes(trace), plain)
             self._run(run, call)
             return run
 
         run, self._asks = self._suspicions.settled(once, self._asks)
+        self._bools |= run.draft.trace.scalars.plain_bools
         return run
 
     def _run(self, run: RecordedRun, call: TracedCall) -> None:

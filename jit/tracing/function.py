@@ -12,7 +12,6 @@ A call goes through `TracedFunction` from top to bottom until it has its result:
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import inspect
 import os
@@ -27,13 +26,17 @@ from jit.ir.errors import Error, UsageError
 
 from .answers import Answers
 from .bound_methods import BoundMethods
+from .budget import Budget
 from .cache import KEYS, Outgrown, RecordingCache
 from .call_recorder import CallRecorder
+from .complaint import OFTEN, complaint
 from .explanation import Explanation
 from .first_runs import FirstRuns
+from .frequent_numbers import FrequentNumbers
 from .parameters import FunctionParameters
 from .patience import patience
-from .promotion import promote_drifting, promote_named
+from .promotion import bake_in_decided, bake_in_pinned, promote_named, promote_varying
+from .recorder.decisions import needs_items
 from .recorder.records import Constant
 from .recordings.chains import BRANCHES
 from .recordings.compiling import optimise, titled_graphs, unoptimised
@@ -41,7 +44,7 @@ from .recordings.recalling import Recollection, recalling, recollection
 from .recordings.recording import Recording
 from .recordings.shapes import Dims
 from .sizes import SizeFamilies
-from .surroundings.calls import Entry, Key, TracedCall, _Promoted
+from .surroundings.calls import Entry, Key, TracedCall
 from .surroundings.surroundings import Surroundings, Watched
 from .taking_apart import take_apart
 
@@ -76,11 +79,17 @@ class TracedFunction(Watched):
         self._open = self._shortcuts.open
         """The shortcuts that a call tries first, one look-up away: `__getattr__` makes each look-up on `self` slow."""
         runs = FirstRuns(function, getattr(type(owner), "forward", None), self._parameters, strict)
-        self._recorder = CallRecorder(runs, self._surroundings, self._cache, self._explanation, self._optimise)
+        self._budget = Budget(lambda: self._answers.hits, strict)
+        self._recorder = CallRecorder(
+            runs, self._surroundings, self._cache, self._explanation, self._optimise, self._budget
+        )
         make = functools.partial(TracedFunction, optimize=optimize, strict=strict, dynamic=dynamic)
         self._methods = BoundMethods(function, make)
+        self._frequent = FrequentNumbers()
         self._last: Recording | None = None
-        self._has_warned = False
+        self._items_vary = False
+        """Whether a recording has needed an element as a number: the next one will meet another."""
+        self._has_warned = self._has_complained = False
         self.keep_examples = False
         """Whether recordings keep copies of the arrays that they were made with."""
         self.open_sizes = False
@@ -107,7 +116,7 @@ class TracedFunction(Watched):
     @property
     def misses(self) -> int:
         """Calls that recorded."""
-        return self._recorder.misses
+        return self._budget.made
 
     # -- calling -------------------------------------------------------------------------------------------------
 
@@ -125,16 +134,23 @@ class TracedFunction(Watched):
 
     def _long_way(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         while True:
-            with contextlib.suppress(Outgrown):
+            try:
                 return self._answer_or_record(args, kwargs)
+            except Outgrown:
+                continue
 
     def _answer_or_record(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         if context.TRACE.get() is not None or not self.enabled or context.SAVING.get() is not None:
             return self._function(*args, **kwargs)  # hooks on what is saved see what eager mode saves
+        if self._budget.resting > 0:
+            self._budget.resting -= 1
+            return self._run_alone(args, kwargs)
         call = self._taken_apart(args, kwargs)
+        if call.promoted and self._dynamic is None and self._frequent.include(call):
+            call = self._taken_apart(args, kwargs, promotes=False)
         entry = self._cache.get(call.key)
-        general = self._general_entry(call) if entry is None else None
-        if entry is None and general is None and self._promote_drifting(call):
+        general = self._general_entry(call) if entry is None or self._cache.sizes.counts_are_open else None
+        if entry is None and general is None and self._promote_varying(call):
             return self._long_way(args, kwargs)
         recordings = [recording for each in (entry, general) if each is not None for recording in each.recordings]
         if context.ANOMALY.get() is not None and any(recording.trace.tape.backwards for recording in recordings):
@@ -144,21 +160,25 @@ class TracedFunction(Watched):
         with recalling(Recollection()):
             return self._answer(call, entry, general)
 
-    def _taken_apart(self, args: Sequence[Any], kwargs: dict[str, Any]) -> TracedCall:
+    def _taken_apart(self, args: Sequence[Any], kwargs: dict[str, Any], **how: bool) -> TracedCall:
         """A call, taken apart; the errors of objects that do not let themselves be looked at are ours."""
         try:
-            return self._prepare(args, kwargs)
+            return self._prepare(args, kwargs, **how)
         except Error:
             raise
         except Exception as error:
             raise (too_deep() if isinstance(error, RecursionError) else ObjectError(error)) from error
 
-    def _prepare(self, args: Sequence[Any], kwargs: dict[str, Any]) -> TracedCall:
-        return take_apart(self.__name__, self._parameters, self._surroundings, args, kwargs)
+    def _prepare(self, args: Sequence[Any], kwargs: dict[str, Any], **how: bool) -> TracedCall:
+        return take_apart(self.__name__, self._parameters, self._surroundings, args, kwargs, **how)
 
-    def _promote_drifting(self, call: TracedCall) -> bool:
-        """Make inputs of floats that are others again and again; whether there are any. See Note [Drift]."""
-        return self._dynamic is not False and promote_drifting(call.key, [*self._cache.entries], self._surroundings)
+    def _promote_varying(self, call: TracedCall) -> bool:
+        """Make inputs of numbers that vary; whether there are any. See Note [Numbers that vary]."""
+        keys = [*self._cache.entries]
+        if self._dynamic is False or not keys or not promote_varying(call, keys, self._surroundings):
+            return False
+        self._explanation.promotes(call.key, keys, call.names)
+        return True
 
     def _answer(self, call: TracedCall, entry: Entry | None, general: Entry | None) -> Any:
         """Run a recording for all sizes, else one for these, else record."""
@@ -167,8 +187,8 @@ class TracedFunction(Watched):
             if found:
                 return result
         if entry is None and self._cache.sizes.waits(call.key):
-            self._explanation.waits(call.key, [*self._cache.entries], call.names)
-            return self._run_alone(call)
+            self._explain_untraced(call, "sizes are baked in, and these came for the first time")
+            return self._run_alone(call.args, call.kwargs)
         entry = entry or self._entry(call)
         if entry is None:
             return self._run_untraced(call)
@@ -183,7 +203,7 @@ class TracedFunction(Watched):
     def _entry(self, call: TracedCall) -> Entry | None:
         """The recordings of a key; None if the function is to run untraced."""
         entry = self._cache.get(call.key)
-        if entry is not None or self._recorder.has_given_up:
+        if entry is not None or self._budget.refuses() is not None:
             return entry
         return self._cache.entry(call.key, lambda: self._explain_key(call))
 
@@ -203,39 +223,53 @@ class TracedFunction(Watched):
                 found, result = self._run(entry, call)
                 if found:
                     return result
-            if len(entry.recordings) < BRANCHES:
+            if len(entry.recordings) < BRANCHES and self._budget.refuses(entry.lost) is None:
                 calls = recollection() or Recollection()
                 with recalling(calls.again()):
                     return self._record_alone(entry, call)
-        if self._surroundings.bake_in_again():
+        if len(entry.recordings) >= BRANCHES and bake_in_decided(call, entry, self._surroundings):
+            self._cache.drop(call.key)
             return self._long_way(call.args, call.kwargs)
-        return self._run_untraced(call)
+        return self._run_untraced(call, entry.lost)
 
     @patience()
     def _record_alone(self, entry: Entry, call: TracedCall) -> Any:
-        made = self._recorder.record(call, self.where, self.keep_examples, self.open_sizes)
-        self._last = made.recording  # also if it is refused: `graph` shows what was recorded
-        return self._recorder.keep(made, entry)
+        vary = self._items_vary
+        made = self._recorder.record(call, self.where, self.keep_examples, self.open_sizes, items_vary=vary)
+        self._items_vary = vary or needs_items(made.recording.trace)
+        self._last = made.kept  # also if it is refused: `graph` shows what was recorded
+        why = self._explanation.details
+        result = self._recorder.keep(made, entry)
+        if bake_in_pinned(call, entry, self._surroundings):
+            self._cache.drop(call.key)
+        if self.misses >= OFTEN and not self._has_complained:
+            self._has_complained = True
+            context.warn(complaint(self.__name__, self.where(), why, self._surroundings.promotions.baked_in))
+        return result
 
-    def _run_untraced(self, call: TracedCall) -> Any:
+    def _run_untraced(self, call: TracedCall, lost: int = 0) -> Any:
+        """Run the function as it is; `lost` recordings of the call's key were not kept."""
+        why = self._why_untraced(lost)
         if not self._has_warned:
             self._has_warned = True
             context.warn(
-                f"{self.__name__} runs untraced from now on where it has no recording yet, because "
-                f"{self._why_untraced()}; {self._explanation}. Pass what varies as a tensor, or call clear_cache()"
+                f"{self.__name__} runs untraced from now on where it has no recording yet, because {why}; "
+                f"{self._explanation}. Pass what varies as a tensor, or call clear_cache()"
             )
-        return self._run_alone(call)
+        if not self._budget.has_given_up:  # else it has been said why calls are not kept
+            self._explain_untraced(call, why)
+        self._budget.rest()
+        return self._run_alone(call.args, call.kwargs)
 
-    def _run_alone(self, call: TracedCall) -> Any:
+    def _run_alone(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        self._budget.untraced += 1
         with recalling(None):
-            return self._function(*call.args, **call.kwargs)
+            return self._function(*args, **kwargs)
 
-    def _why_untraced(self) -> str:
-        if self._recorder.has_given_up:
-            return "it does what a recording cannot repeat in every call"
-        if self._cache.is_full:
+    def _why_untraced(self, lost: int) -> str:
+        if self._cache.is_full and not self._budget.has_given_up:
             return f"it has been called in {KEYS} different ways"
-        return f"it has taken {BRANCHES} different paths"
+        return self._budget.refuses(lost) or f"it has taken {BRANCHES} different paths"
 
     # -- looking -------------------------------------------------------------------------------------------------
 
@@ -295,13 +329,14 @@ class TracedFunction(Watched):
         ([2.0, 3.0], 1)
         """
         promote_named(name, self.__name__, self._surroundings, self._parameters)
+        self._budget.renew()
 
     def clear_cache(self) -> None:
         """Forget all recordings."""
         with self._cache.lock:
             self._cache.clear()
             self._answers.clear()
-            self._recorder.misses = 0
+            self._budget.clear()
             self._last = None
 
     def where(self) -> str:
@@ -315,6 +350,9 @@ class TracedFunction(Watched):
     def explain(self) -> str:
         """Why the last recording was made, in a sentence."""
         return str(self._explanation)
+
+    def _explain_untraced(self, call: TracedCall, why: str) -> None:
+        self._explanation.untraced(why, call.key, [*self._cache.entries], call.names)
 
     def _explain_key(self, call: TracedCall) -> None:
         if self._cache.entries:
@@ -340,4 +378,4 @@ class TracedFunction(Watched):
         )
 
 
-__all__ = ["Entry", "Key", "TracedCall", "TracedFunction", "_Promoted"]
+__all__ = ["Entry", "Key", "TracedCall", "TracedFunction"]

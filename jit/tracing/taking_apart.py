@@ -9,11 +9,12 @@ from jit.eager import context
 from jit.eager.pytree import statics
 
 from .parameters import FunctionParameters
-from .surroundings.calls import Key, TracedCall, _Promoted, flatten_arguments
-from .surroundings.promoting import KINDS
+from .surroundings.calls import Key, TracedCall, flatten_arguments
+from .surroundings.number_arguments import without_numbers
+from .surroundings.promoting import but_attached
 from .surroundings.properties import kind_of
 from .surroundings.sharing import sharing_of
-from .surroundings.surroundings import Surroundings, World, attributes_of, view_of_objects
+from .surroundings.surroundings import Surroundings, World, attached_to, view_of_objects
 
 
 def take_apart(
@@ -22,6 +23,8 @@ def take_apart(
     surroundings: Surroundings,
     args: Sequence[Any],
     kwargs: dict[str, Any],
+    *,
+    promotes: bool = True,
 ) -> TracedCall:
     """A call of a function, taken apart.
 
@@ -31,26 +34,23 @@ def take_apart(
         surroundings: All that the function reads besides its arguments.
         args: As in the call.
         kwargs: As in the call.
+        promotes: Whether promoted numbers among the arguments are inputs.
 
     Raises:
         CallError: The function does not take these arguments.
     """
     names, values = parameters.bind(function, args, kwargs)
-    promoted = _promoted(names, values, surroundings)
-    values = [_Promoted(type(v)) if n in promoted else v for n, v in zip(names, values, strict=True)]
     leaves, structures = flatten_arguments(values)
-    attached = [(tensor._name or "argument", made) for tensor in leaves if (made := attributes_of(tensor))]
+    promoted: list[tuple[str, Any]] = []
+    chosen = surroundings.promotions.arguments
+    if chosen and promotes:
+        pairs = zip(structures, names, strict=True)
+        structures = tuple(without_numbers(structure, name, chosen, promoted) for structure, name in pairs)
+    attached = list(attached_to(leaves))
     given = [*((n, v) for n, s in zip(names, structures, strict=True) for v in statics(s)), *attached]
     view = surroundings.look()
-    world = World(view, view_of_objects(given, view.footprint), given)
+    around = but_attached(surroundings.promotions.around, [name for name, _ in attached])
+    world = World(view, view_of_objects(given, view.footprint, promoted=around), given)
     sharing = sharing_of(leaves)
     key = Key(structures, tuple(map(kind_of, leaves)), sharing, context.GRAD_ENABLED.get(), world.fingerprint)
     return TracedCall(args, kwargs, names, leaves, structures, world, key, promoted)
-
-
-def _promoted(names: Sequence[str], values: Sequence[Any], surroundings: Surroundings) -> dict[str, Any]:
-    """The numbers among the arguments that are inputs, by name."""
-    chosen = surroundings.promoted
-    if not chosen:
-        return {}
-    return {n: v for n, v in zip(names, values, strict=True) if n in chosen and type(v) in KINDS}

@@ -22,10 +22,16 @@ from tests.adversarial import (
     cases_memory,
     cases_metadata,
     cases_numbers,
+    cases_numbers_that_vary,
     cases_objects,
     cases_python,
     cases_silent,
     cases_sizes,
+    cases_sizes_in_python,
+    cases_sizes_in_state,
+    cases_sizes_in_views,
+    cases_sizes_of_elements,
+    cases_sizes_served,
     cases_state,
     cases_state_more,
     cases_surroundings,
@@ -39,7 +45,8 @@ MODULES = (
     cases_python, cases_memory, cases_numbers, cases_autograd, cases_training, cases_surroundings, cases_objects,
     cases_aliasing, cases_derivatives, cases_sizes, cases_effects,
     cases_errors, cases_errors_caught, cases_errors_more, cases_state, cases_state_more, cases_metadata, cases_values,
-    cases_eager_views, cases_forms, cases_silent,
+    cases_eager_views, cases_forms, cases_silent, cases_sizes_in_python, cases_sizes_in_views, cases_sizes_in_state,
+    cases_sizes_served, cases_sizes_of_elements, cases_numbers_that_vary,
 )  # fmt: skip
 SECONDS = 120
 
@@ -90,4 +97,4 @@ def test_case(name, processes):
 
 
 def test_there_are_enough_cases():
-    assert len(trial.CASES) >= 400
+    assert len(trial.CASES) >= 900

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import zipfile
 from collections import namedtuple
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ import jit
 from jit import nn
 from jit.artifacts.files import dumps, loads
 from jit.ir import errors
+from jit.runtime.plans.plan import PlannedEngine
 
 
 def again(function):
@@ -116,6 +118,53 @@ def test_sizes_that_vary():
         f(jit.ones(n, 3))
     g = again(f)
     assert g(jit.ones(9, 3)).tolist() == [18.0] * 3
+
+
+SIZED: dict[str, tuple[Any, Any]] = {
+    "a layer": (nn.Linear(4, 3), lambda n: [jit.randn(n, 4)]),
+    "a number that is a size": (lambda x, k: x[:k] * 2, lambda n: [jit.randn(n + 3, 2), n]),
+    "two sizes": (lambda x, y: jit.softmax(x @ y, 1), lambda n: [jit.randn(n, 8), jit.randn(8, n + 3)]),
+    "a view": (lambda x: x[1:], lambda n: [jit.randn(n, 3)]),
+    "a decision": (lambda x: x.view(-1, 2) * 2 if x.shape[0] % 2 == 0 else x + 1, lambda n: [jit.randn(n)]),
+    "a convolution": (
+        lambda x, w: jit.relu(jit.conv2d(x, w)),
+        lambda n: [jit.randn(2, 3, n, 7), jit.randn(4, 3, 3, 3)],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SIZED)
+def test_new_sizes_run_on_plans(name):
+    function, arguments = SIZED[name]
+    f = jit.trace(function)
+    with jit.no_grad():
+        for n in (5, 6, 7, 8):
+            f(*arguments(n))
+        g = again(f)
+        for h in (g, again(g)):
+            for n in (9, 10, 5, 12, 11, *[14] * 40, 100):
+                given = arguments(n)
+                found, expected = h(*given), function(*given)
+                assert found.shape == expected.shape
+                assert np.allclose(found.numpy(), expected.numpy(), rtol=1e-4, atol=1e-5)
+            assert h._last.general and h.misses == 0
+            assert isinstance(h._last.plan(h._last.chains[0]).interpreter.local_plan, PlannedEngine)
+
+
+def test_gradients_of_new_sizes():
+    layer = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2))
+    f = jit.trace(layer)
+    for n in (5, 6):
+        (f(jit.ones(n, 4)) ** 2).sum().backward()
+    g = again(f)
+    for n in (7, 9, 12):
+        x = jit.randn(n, 4)
+        layer.zero_grad()
+        (layer(x) ** 2).sum().backward()
+        expected = [p.grad.numpy() for p in layer.parameters()]
+        found = jit.grad((g(x) ** 2).sum(), list(g.parameters()))
+        assert g._last.general
+        assert all(np.allclose(a.numpy(), b, rtol=1e-4, atol=1e-5) for a, b in zip(found, expected, strict=True))
 
 
 def test_all_stages_and_new_ones():
@@ -449,6 +498,54 @@ def test_a_recording_for_many_sizes_that_lies_about_them(varying):
         loads(packed({**members, "manifest.json": json.dumps(changed(manifest, general, varying))}))
 
 
+@pytest.mark.parametrize(
+    "size",
+    ["m", "n//0", "n//(n-n)", "1/n", "n*", "__import__('os')", "n if n else n", "(" * 300 + "n" + ")" * 300, "", "n;n",
+     "lambda", "n**9**9", "[n]", "%x", "-n", "9*n", "n//(n-5)", "n%2", "max(n//2, n//(n-10))"],
+)  # fmt: skip
+def test_a_view_whose_sizes_lie(size):
+    f = jit.trace(lambda x: x.as_strided((x.shape[0] // 2, 2), (2, 1)))
+    for n in (4, 6, 8):
+        f(jit.ones(n, 2))
+    members = parts(dumps(f))
+    assert loads(packed(members))(jit.ones(10, 2)).shape == (5, 2)
+    text = members["manifest.json"].decode()
+    assert text.count('"n//2"') == 1
+    with pytest.raises((errors.Error, ArithmeticError)):
+        loads(packed({**members, "manifest.json": text.replace('"n//2"', json.dumps(size))}))(jit.ones(10, 2))
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [{"prim::exec": ["n"]}, {"prim::floor": []}, {"prim::floor": [{"prim::mul": ["n", [0.5]]}]}, {"prim::floor": "n"},
+     {"prim::floor": [["x"]]}, {"prim::truediv": ["n", [2]]}, {"prim::floor": ["m"]}, {}, {"a": 1, "b": 2}, [1], 3,
+     {"prim::floordiv": ["n", [0]]}, {"prim::neg": ["n"]}, {"prim::sqrt": ["n"]}],
+)  # fmt: skip
+def test_a_view_whose_formula_lies(formula):
+    f = jit.trace(lambda x: x[: jit.sym_int(x.shape[0] * 0.5)])
+    for n in (4, 6, 8):
+        f(jit.ones(n, 2))
+    members = parts(dumps(f))
+    assert loads(packed(members))(jit.ones(10, 2)).shape == (5, 2)
+    text = members["manifest.json"].decode()
+    found = '{"prim::int": [{"prim::mul": ["n", [{"float": "0x1.0000000000000p-1"}]]}]}'
+    assert text.count(found) == 1
+    with pytest.raises((errors.Error, ArithmeticError)):
+        loads(packed({**members, "manifest.json": text.replace(found, json.dumps(formula))}))(jit.ones(10, 2))
+
+
+def test_a_view_of_a_recording_for_one_size_speaks_of_none():
+    f = jit.trace(lambda x: x[: x.shape[0] // 2])
+    f(jit.ones(4, 2))
+    members = parts(dumps(f))
+    text = members["manifest.json"].decode()
+    slice = '["aten::slice.Tensor", [0, null, 2, 1], 0]'
+    assert text.count(slice) == 1
+    lie = slice.replace("2, 1], 0", '0, 1], 0, [[2, "n"]]')
+    with pytest.raises(errors.Error, match="contradicts its graph: the view that output 0 is"):
+        loads(packed({**members, "manifest.json": text.replace(slice, lie)}))
+
+
 def test_graphs_that_lie(artifact):
     members = parts(artifact)
     text = members["graphs/0.ir"].decode()
@@ -605,3 +702,35 @@ def test_what_a_damaged_recording_stumbles_over_is_an_artifact_error(monkeypatch
             with pytest.raises(type(error)):  # of a function that was not loaded, it is a fault of ours
                 f(x)
     assert (loaded(x) == f(x)).all()
+
+
+def test_numbers_that_vary():
+    f = jit.trace(lambda x, options, k: x[:k] * options["rate"])
+    for k, rate in ((3, 0.5), (4, 0.25), (1, 0.5), (0, 0.5), (-2, 1.0)):
+        f(jit.ones(9), {"rate": rate}, k)
+    g = again(f)
+    for k, rate in ((3, 0.5), (6, 0.75), (1, 0.1), (0, 0.5), (-3, 0.25)):
+        same(g(jit.ones(9), {"rate": rate}, k), f(jit.ones(9), {"rate": rate}, k))
+    with pytest.raises(jit.UsageError, match="no trace for this call"):
+        g(jit.ones(9), {"rate": 0.5}, 100)
+
+
+def test_views_by_numbers_that_vary():
+    f = jit.trace(lambda x, k: (x[:k], x[k], x[k : k + 2] * 3))
+    for k in (3, 4, 5):
+        f(jit.arange(9.0), k)
+    g = again(f)
+    for k in (3, 6, 7):
+        for mine, its in zip(g(jit.arange(9.0), k), f(jit.arange(9.0), k), strict=True):
+            same(mine, its)
+    with pytest.raises(jit.UsageError, match="k is less than 2"):
+        g(jit.arange(9.0), 1)
+
+
+def test_indices_in_tensors_that_vary():
+    f = jit.trace(lambda x, p: x[:p] * x[p])
+    for p in (3, 4, 5):
+        f(jit.arange(9), jit.tensor(p))
+    g = again(f)
+    for p in (3, 6, 8):
+        same(g(jit.arange(9), jit.tensor(p)), f(jit.arange(9), jit.tensor(p)))

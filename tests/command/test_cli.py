@@ -8,6 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from jit.command.targets import parse_dynamic
+from jit.ir.errors import UsageError
+
 PROGRAM = """
 import jit
 from jit import nn
@@ -175,3 +178,32 @@ def test_an_unwritable_folder_is_a_sentence(folder):
         target = "m.onnx"
     done = jit_command(folder, "export-onnx", "program.py:Net", "-o", target)
     assert done.returncode in (1, 2) and "Traceback" not in done.stderr and "error:" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("texts", "axes"),
+    [
+        (["x:0=batch"], {"x": {0: "batch"}}),
+        (["x:0=batch,-1=w", "y:1=n"], {"x": {0: "batch", -1: "w"}, "y": {1: "n"}}),
+        (["x:0=batch:1:64,2=h:8:"], {"x": {0: ("batch", 1, 64), 2: ("h", 8, None)}}),
+        (["x:0=batch::64"], {"x": {0: ("batch", 1, 64)}}),
+    ],
+)
+def test_dynamic_axes_come_as_texts(texts, axes):
+    assert parse_dynamic(texts) == axes
+
+
+@pytest.mark.parametrize(
+    "text", ["x", "x:0", "0=n", "x:0=", "x:n=0", "x:0=n:1", "x:0=n:a:b", "x:0=n:1:2:3", "x:0=n:-1:2"]
+)
+def test_texts_that_name_no_axes(text):
+    with pytest.raises(UsageError, match="a dynamic axis is x:0=batch, "):
+        parse_dynamic([text])
+
+
+def test_a_range_from_the_command_line(folder):
+    done = jit_command(folder, "export-onnx", "program.py:Net", "-o", "n.onnx", "--dynamic", "x:0=batch:1:8")
+    assert done.returncode == 0, done.stderr
+    assert "holds for" not in done.stdout and "(batch, 2)" in done.stdout
+    done = jit_command(folder, "export-onnx", "program.py:Net", "-o", "n.onnx", "--dynamic", "x:0=batch:100:")
+    assert done.returncode == 2 and "the axis 'batch' from 100 has the size" in done.stderr

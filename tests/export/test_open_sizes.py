@@ -25,6 +25,10 @@ CASES = {
     "reshape": (lambda x: x[x > 0].reshape(-1, 1), M),
     "view by the size": (lambda x: (y := x[x > 0]).view(y.shape[0], 1), M),
     "half of it": (lambda x: (y := x[x > 0])[: y.shape[0] // 2], X),
+    "half that is written": (lambda x: (y := x[x > 0] * 1, y[: y.shape[0] // 2].zero_(), y)[2], X),
+    "all but two that are written": (lambda x: (y := x[x > 0] * 1, y[: y.shape[0] - 2].mul_(3), y)[2], X),
+    "more than all that is written": (lambda x: (y := x[x > 0] * 1, y[: y.shape[0] + 2].add_(3), y)[2], X),
+    "entry that is written": (lambda x: (y := x[x > 0] * 1, y[y.shape[0] // 2].zero_(), y)[2], X[:3]),
     "the size as a number": (lambda x: x[x > 0].shape[0] * x, M),
     "the size of another tensor": (lambda x: (jit.zeros(x[x > 0].shape[0], 2), jit.arange(x[x > 0].shape[0])), M),
     "cat": (lambda x: jit.cat([x[x > 0], x.flatten()]), M),
@@ -113,10 +117,9 @@ def test_other_data_is_part_of_the_verification(monkeypatch):
     [
         lambda x: x * (2 if x[x > 0].shape[0] > 1 else 3),
         lambda x: sum(part for part in x[x > 0]),
-        lambda x: (y := x[x > 0] * 1, y[: y.shape[0] // 2].zero_(), y)[2],
     ],
-    ids=["comparison", "loop", "part that is written"],
-)  # fmt: skip
+    ids=["comparison", "loop"],
+)
 def test_decisions_on_them_are_refused(function):
     with pytest.raises(
         ExportError, match=r"a decision at test_open_sizes\.py:\d+ in <lambda>: Python decided on the cont"

@@ -11,6 +11,7 @@ from jit.export.report import Verified
 from jit.export.signatures import first_opset
 from jit.ir import dtypes, parse
 from jit.ir.errors import ExportError, UsageError
+from jit.tracing.recorder.records import SLOT, Arguments
 
 from .models import checked, export, listing, run
 
@@ -140,15 +141,8 @@ def test_a_python_function_by_name_and_by_its_own_symbolic(registry):
     assert listing(checked(export_graph(graph))) == "output = Mul(x, 2.0)"
     unregister_symbolic("^Clip")
     node = next(graph.nodes)
-    node.attributes.update(function=Clip, arguments=(Slot(), 2.0))
+    node.attributes.update(function=Clip, arguments=Arguments((SLOT, 2.0)))
     assert listing(checked(export_graph(graph))) == "output = Clip(x, -2.0, 2.0)"
-
-
-class Slot:
-    """How a tracer marks the place of a tensor among a function's arguments."""
-
-    def __repr__(self):
-        return "tensor"
 
 
 @pytest.mark.parametrize(

@@ -268,3 +268,15 @@ def test_a_dump_that_cannot_be_written_is_an_error(tmp_path, monkeypatch):
     monkeypatch.setenv("JIT_DUMP", str(tmp_path / "file" / "folder"))
     with pytest.raises(jit.Error, match="JIT_DUMP: cannot write"):
         f(*arguments())
+
+
+def test_recordings_for_many_sizes_show_their_kernels():
+    model = jit.nn.Sequential(jit.nn.Linear(8, 16), jit.nn.GELU(), jit.nn.LayerNorm(16))
+    traced = jit.trace(model)
+    for length in (5, 6, 7, 9):
+        traced(jit.randn(length, 8)).sum().backward()
+    assert traced._last.general
+    assert {kernel.name for kernel in traced.kernels} >= {"gelu_native_layer_norm"}
+    rows = traced.profile(jit.randn(11, 8)).kernels
+    assert {row.stage for row in rows} == {0, 1}
+    assert {row.name for row in rows if "no kernel" in row.name} <= {"aten::view (no kernel)"}

@@ -27,8 +27,10 @@ POINTWISE = [op for op in REGISTRY.values() if op.kind == "pointwise"]
 @pytest.mark.parametrize("op", REGISTRY.values(), ids=lambda op: op.name)
 def test_facts_agree_with_each_other(op):
     kernel = op.kernel
-    assert (kernel.form in ROWS or callable(kernel.form)) or kernel.terms is None
+    assert (kernel.form in (*ROWS, "positions") or callable(kernel.form)) or kernel.terms is None
     assert kernel.form not in ROWS or kernel.terms is not None, "what goes along rows consists of terms"
+    assert kernel.form != "positions" or kernel.terms is not None, "what follows from positions consists of terms"
+    assert kernel.form != "positions" or not op.tensors, "what follows from positions reads nothing"
     assert (kernel.fills is not None) == (kernel.step == "fill")
     assert bool(kernel.product) == (kernel.flops is not None)
     assert not kernel.product or kernel.step or op.kind == "composite" or op.schema.name.startswith("_")
@@ -118,6 +120,10 @@ def test_what_is_no_operator_is_nothing_to_kernels():
 def by_terms(op: Op, values: list[Any], types: list[Any]) -> list[Any]:
     """The results of an operator by its terms, over numpy; see Note [Terms] in jit/ir/kernel.py."""
     typed = [TensorType(dtypes.from_numpy(v.dtype), v.shape) if isinstance(v, np.ndarray) else v for v in values]
+    if op.kernel.form == "positions":
+        assert op.kernel.terms is not None
+        made = op.ask(op.kernel.terms, values, OnArrays(numpy_math, types[0].sizes, (), types[0].dtype))
+        return [np.broadcast_to(made, types[0].sizes).astype(types[0].dtype.numpy)]
     form = op.kernel.form if isinstance(op.kernel.form, str) else op.ask(op.kernel.form, typed)
     first = values[op.tensors[0]]
     dims = wrap_dims(values[op.schema.argument_names.index("dim")] if "dim" in op.schema.argument_names else None,
@@ -149,7 +155,7 @@ def calls() -> Any:
         for number, sample in enumerate(op.sampler() if op.sampler is not None else ()):
             values = list(op.bind(*sample.args, **sample.kwargs))
             arrays = [v for v in values if isinstance(v, np.ndarray)]
-            if all(a.size and a.dtype.kind != "c" for a in arrays) and arrays[0].ndim:
+            if all(a.size and a.dtype.kind != "c" for a in arrays) and (not arrays or arrays[0].ndim):
                 for part in apart(op, values):
                     yield pytest.param(op, part, id=f"{op.name}:{number}")
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from jit.ir.errors import UndecidedSizeError
 from jit.ir.size_conditions import SizeConditions, compiled
-from jit.ir.sizes import SizeExpr, SizeSymbol, deciding, greatest, least
+from jit.ir.sizes import SizeExpr, SizeSymbol, bounds_of, deciding, greatest, least
 
 NAMES = ("k", "m", "n")
 K, M, N = (SizeSymbol(name).size for name in NAMES)
@@ -130,6 +130,28 @@ def test_normal_forms(size: Any, text: str) -> None:
 def test_bounds_decide(known: Any) -> None:
     """None of these needs a decision: there is nobody here who would take one."""
     assert known is True
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda n: n // 3 - 2, lambda n: n // 3 // 2 + n % 5, lambda n: (n + 1) // 4 * 3, lambda n: greatest(n // 3, 4),
+     lambda n: least(n, 9) - n // 2, lambda n: 100 // n, lambda n: n // 3 * (n // 2)],
+)  # fmt: skip
+def test_symbols_of_one_name_keep_their_own_bounds(function: Callable[[Any], Any]) -> None:
+    for low, high in [(9, 12), (1, 64), (2, 2), (30, 64), (1, 5)]:
+        symbol = SizeSymbol("several", low, high)
+        size = function(symbol.size)
+        assert not isinstance(size, SizeExpr) or size.symbols == {symbol}
+        numbers = [function(number) for number in range(low, high + 1)]
+        found_low, found_high = bounds_of(size)
+        assert found_low <= min(numbers) and max(numbers) <= found_high
+
+
+def test_functions_of_symbols_that_differ_are_not_equal() -> None:
+    wide, narrow = SizeSymbol("n", 1).size // 3, SizeSymbol("n", 9).size // 3
+    assert str(wide) == str(narrow) and not wide.is_same(narrow)
+    assert wide.is_same(SizeSymbol("n", 1).size // 3)
+    assert pickle.loads(pickle.dumps(narrow)).is_same(narrow)
 
 
 def test_what_nobody_decides_is_an_error() -> None:

@@ -313,3 +313,26 @@ def test_misuse_is_named(make, message):
     with warnings.catch_warnings(), pytest.raises(jit.Error, match=message):
         warnings.simplefilter("error")
         make()
+
+
+@pytest.mark.parametrize("options", [{}, {"batch_first": True}, {"bidirectional": True}, {"num_layers": 2}], ids=str)
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
+def test_outputs_may_be_written_to(kind, options, rng):
+    net, x = getattr(nn, kind)(3, 4, **options).double(), jit.from_numpy(draw(rng, 5, 2, 3))
+
+    def masked(x):
+        output, last = net(x)
+        output[1:3] = 0
+        output *= 2
+        return weighted((output, last))
+
+    def product(x):
+        output, last = net(x)
+        keep = jit.ones_like(output)
+        keep[1:3] = 0
+        return weighted((output * keep * 2, last))
+
+    wanted = jit.grad(product(x), list(net.parameters()))
+    for function in (masked, jit.trace(masked)):
+        for got, gradient in zip(jit.grad(function(x), list(net.parameters())), wanted, strict=True):
+            assert_close(got, gradient, rtol=1e-10, atol=1e-12)

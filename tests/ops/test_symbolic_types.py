@@ -10,12 +10,13 @@ import pytest
 
 from jit.ir.dtypes import float32
 from jit.ir.errors import Error
-from jit.ir.op import REGISTRY
+from jit.ir.op import REGISTRY, Op
 from jit.ir.size_conditions import SizeConditions
 from jit.ir.sizes import SizeExpr, SizeSymbol, deciding
 from jit.ir.types import TensorType
 from tests.ops.test_ops import arguments, each, type_of
-from tests.registry_cases import Case, cases
+from tests.registry_cases import Case, all_cases, cases, mapped
+from tests.tracing.raising import Arrays, Program, by_sizes, trusts_its_caller
 
 TRIALS = 6
 
@@ -69,3 +70,26 @@ def test_what_a_rule_refuses_it_refuses_for_symbols() -> None:
     operands = [TensorType(float32, (s.size,)) for s in (n, m)]
     with deciding(SizeConditions({n: 3, m: 4})), pytest.raises(Error, match="do not broadcast"):
         REGISTRY["aten::add"].infer([*operands, 1])
+
+
+@pytest.mark.parametrize("op", [op for op in REGISTRY.values() if op.kind != "composite" and not trusts_its_caller(op)])
+def test_what_a_kernel_refuses_by_sizes_its_rule_refuses(op: Op) -> None:
+    """Else a call that nobody uses would fit at some sizes and raise at others, unseen."""
+    if op.schema.name in ("as_strided", "as_strided_scatter"):
+        return  # which are refused by the memory of their operand, not by sizes
+    for case in all_cases(op):
+        program = Program(case)
+        values = arguments(op, case.sample)
+        for arrays in [] if program.raises(program.arrays) else filter(program.raises, by_sizes(program.arrays)):
+            types = _of_arrays(values, arrays)
+            if not op.may_raise(types):
+                with pytest.raises(Error):
+                    op.infer(types)
+
+
+def _of_arrays(values: list[Any], new: Arrays) -> list[Any]:
+    """The types of arguments with other arrays in their places."""
+    rest = iter(new)
+    replaced = [mapped(value, lambda _: next(rest)) for value in values]
+    assert next(rest, None) is None
+    return [each(value, type_of) for value in replaced]

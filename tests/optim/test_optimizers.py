@@ -265,4 +265,5 @@ def losses_of(kind, is_traced):
 def test_a_traced_step_of_training_is_the_eager_one(kind):
     eager, _ = losses_of(kind, False)
     traced, function = losses_of(kind, True)
-    assert traced == eager and function.hits >= 3
+    assert traced == pytest.approx(eager, rel=1e-5)  # kernels need not round as numpy does
+    assert function.hits >= 3

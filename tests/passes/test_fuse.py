@@ -202,3 +202,23 @@ def test_long_chains_fuse_in_linear_time():
     graph.set_return([value])
     assert fuse(graph)
     assert kinds(graph) == ["prim::FusionGroup"] * 5  # functions of bounded size
+
+
+def test_a_space_without_elements_takes_no_reduction_of_others() -> None:
+    f = jit.trace(lambda x: jit.zeros(0, 6) + x.sum())
+    for _ in range(3):
+        assert f(jit.ones(4, 6)).shape == (0, 6)
+
+
+def test_what_no_kernel_makes_up_is_made_up_once() -> None:
+    graph = parse("""graph(%x : Float(3), %z : ComplexFloat(3)) {
+      %0 : Long(3) = aten::arange.start_step[start=0, end=3]()
+      %1 : Long(3) = aten::arange.start_step[start=0, end=3]()
+      %2 : Long(3) = aten::arange.start_step[start=0, end=3]()
+      %3 : ComplexFloat(3) = aten::mul(%z, %0)
+      %4 : ComplexFloat(3) = aten::add(%z, %1)
+      %5 : Float(3) = aten::add(%x, %2)
+      return (%3, %4, %5)
+    }""")
+    assert fuse(graph, supports)
+    assert kinds(graph) == ["aten::arange.start_step", "aten::mul", "aten::add", "prim::FusionGroup"]

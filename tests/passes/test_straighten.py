@@ -5,6 +5,8 @@ import pytest
 from expecttest import assert_expected_inline
 
 from jit.ir import parse
+from jit.ir.size_conditions import SizeConditions
+from jit.ir.sizes import SizeSymbol, deciding
 from jit.passes import run
 from jit.runtime.arrays.interpreter import Interpreter
 from tests.passes.common import transformed, unchanged
@@ -262,3 +264,82 @@ def test_triangles_keep_their_bits(dtype: str, diagonal: int) -> None:
     for found, wanted in zip(Interpreter(graph).run(0, [x.astype(dtype)])[0], expected, strict=True):
         np.testing.assert_array_equal(found, wanted)
         assert found.dtype == wanted.dtype
+
+
+def test_triangles_of_sizes_that_vary_are_chosen_by_ranges() -> None:
+    text = """graph(%x : Float(2, n, m)) {
+          %0 : Float(2, n, m) = aten::tril[diagonal=-1](%x)
+          return (%0)
+        }"""
+    with deciding(SizeConditions({SizeSymbol("n"): 5, SizeSymbol("m"): 7})):
+        after = transformed("straighten", text)
+    assert_expected_inline(
+        after,
+        """\
+graph(%x : Float(2, n, m)) {
+  %1 : Long(m) = aten::arange.start_step[start=0, end=m]()
+  %2 : Long(n) = aten::arange.start_step[start=-1, end=n-1]()
+  %3 : Long(n, 1) = aten::unsqueeze[dim=1](%2)
+  %4 : Bool(n, m) = aten::le(%1, %3)
+  %5 : Float(2, n, m) = aten::where.self(%4, %x, 0)
+  return (%5)
+}""",
+    )
+
+
+# -- batch norms -------------------------------------------------------------------------------------------------
+
+
+def test_fixed_statistics_hand_on_nothing() -> None:
+    after = transformed(
+        "straighten",
+        """graph(%x : Float(4, 3), %m : Float(3), %v : Float(3)) {
+          %0 : Float(4, 3), %1 : Float(0), %2 : Float(0) =
+            aten::native_batch_norm[training=False, momentum=0.1, eps=1e-05](%x, None, None, %m, %v)
+          %3 : Float(4, 3), %4 : Float(3), %5 : Float(3) = aten::native_batch_norm_backward[train=False,
+            eps=1e-05, output_mask=[True, True, True]](%x, %x, None, %m, %v, %1, %2)
+          return (%0, %3)
+        }""",
+    )
+    assert_expected_inline(
+        after,
+        """\
+graph(%x : Float(4, 3), %m : Float(3), %v : Float(3)) {
+  %0 : Float(4, 3), %1 : Float(0), %2 : Float(0) = aten::native_batch_norm[training=False, momentum=0.1, eps=1e-05](%x, None, None, %m, %v)
+  %3 : Float(4, 3), %4 : Float(3), %5 : Float(3) = aten::native_batch_norm_backward[train=False, eps=1e-05, output_mask=[True, True, True]](%x, %x, None, %m, %v)
+  return (%0, %3)
+}""",  # noqa: E501
+    )
+
+
+# -- what is made up ---------------------------------------------------------------------------------------------
+
+
+def test_each_reader_makes_up_its_own_range() -> None:
+    after = transformed(
+        "straighten",
+        """graph(%w : Float(9, 2)) {
+          %0 : Long(5) = aten::arange.start_step[start=0, end=5]()
+          %1 : Long(5, 1) = aten::unsqueeze[dim=1](%0)
+          %2 : Bool(5, 5) = aten::le(%0, %1)
+          %3 : Long(5, 1) = aten::neg(%1)
+          %4 : Float(5, 2) = aten::embedding(%w, %0)
+          return (%2, %3, %4)
+        }""",
+    )
+    assert_expected_inline(
+        after,
+        """\
+graph(%w : Float(9, 2)) {
+  %6 : Long(5) = aten::arange.start_step[start=0, end=5]()
+  %7 : Long(5) = aten::arange.start_step[start=0, end=5]()
+  %8 : Long(5) = aten::arange.start_step[start=0, end=5]()
+  %0 : Long(5) = aten::arange.start_step[start=0, end=5]()
+  %5 : Long(5, 1) = aten::unsqueeze[dim=1](%8)
+  %1 : Long(5, 1) = aten::unsqueeze[dim=1](%6)
+  %2 : Bool(5, 5) = aten::le(%7, %1)
+  %3 : Long(5, 1) = aten::neg(%5)
+  %4 : Float(5, 2) = aten::embedding(%w, %0)
+  return (%2, %3, %4)
+}""",
+    )

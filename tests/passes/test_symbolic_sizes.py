@@ -9,7 +9,7 @@ import pytest
 
 from jit.ir import Graph, TensorType, parse
 from jit.ir.errors import GraphError
-from jit.ir.size_conditions import SizeConditions
+from jit.ir.size_conditions import SizeCondition, SizeConditions
 from jit.ir.sizes import SizeSymbol
 from jit.passes.support.symbolic_sizes import SizesMisfit, name_sizes
 from jit.runtime.arrays.interpreter import Interpreter
@@ -160,3 +160,39 @@ def test_a_recording_that_disagrees_with_its_rules_is_refused() -> None:
 def test_a_symbol_that_no_input_has() -> None:
     with pytest.raises(GraphError, match="no input says"):
         Interpreter(parse("graph(%x : Float(2*n)) { %0 : Float(n) = aten::mul(%x, n) return (%0) }"))
+
+
+def test_another_number_of_results_is_a_misfit() -> None:
+    with pytest.raises(SizesMisfit, match=r"aten::chunk at .* gives another number of results"):
+        named(
+            """graph(%x : Float(4, 2)) {
+                 %0 : Float(2, 2), %1 : Float(2, 2), %2 : Float(0, 2) = aten::chunk[chunks=2](%x)
+                 return (%0)
+               }""",
+            x={0: N},
+        )
+
+
+def test_fractions_of_fixed_sizes_are_known() -> None:
+    graph, conditions = named(
+        """graph(%x : Float(4, 6)) {
+             %0 : int = prim::size[dim=1](%x)
+             %1 : float = prim::truediv(%0, 4)
+             %2 : bool = prim::gt(%1, 1.0)
+             prim::Guard[expected=True](%2)
+             %3 : Float(4, 6) = aten::mul(%x, %1)
+             return (%3)
+           }""",
+        x={0: N},
+    )
+    assert [node.kind for node in graph.nodes] == ["aten::mul"] and not conditions.found
+    assert next(graph.nodes).operands[1] == 1.5
+
+
+def test_what_would_be_said_becomes_no_condition() -> None:
+    conditions = SizeConditions({N: 4})
+    assert conditions.would_say(">=", N.size - 2) is True
+    assert conditions.would_say("==", N.size - 4) is None
+    assert not conditions.found
+    conditions.assume(SizeCondition(">=", N.size - 5))
+    assert conditions.would_say("==", N.size - 4) is False

@@ -9,8 +9,9 @@ import pytest
 
 import jit
 from jit.ir.errors import DivisionError
+from jit.runtime.arrays.arrays import address_of
 from jit.runtime.arrays.interpreter import Interpreter
-from jit.runtime.plans import entry, plan
+from jit.runtime.plans import entry, stretch_code
 from jit.runtime.plans.plan import PlannedEngine
 from jit.runtime.plans.plan_image import image_of
 from jit.runtime.products import conv, epilogues, packed
@@ -148,7 +149,7 @@ def test_a_turned_result(monkeypatch):
 
 def test_products_that_are_too_large_for_one_piece(monkeypatch):
     """Rows that do not fit the cache together go to BLAS, unless there is an epilogue."""
-    monkeypatch.setattr(packed, "_WIDEST", 1 << 13)
+    monkeypatch.setattr(packed, "_limits", lambda: packed._Limits(2048, 1 << 13, 128, 1 << 62, 128))
     arrays = normal((256, 64), (64, 96), (96,))
     graph = graph_of(lambda x, w, b: jit.tanh(x @ w + b), arrays)
     planned = PlannedEngine(graph)
@@ -326,7 +327,7 @@ def test_convolutions_touch_nothing_that_was_not_given(name):
 
 def run_guarded(graph, native, arrays):
     """On memory that ends, then on memory that begins, at a page that nobody may touch."""
-    code = plan.compile_stretch(native.stretch, native.code.layouts, gap=64)
+    code = stretch_code.compile_stretch(native.stretch, native.code.layouts, gap=64)
     assert any(isinstance(step.work, Tiled) for step in code.lowering.steps)
     place = dict(zip(graph.inputs, arrays, strict=True))
     given = [place[value] for value in native.stretch.inputs]
@@ -335,8 +336,9 @@ def run_guarded(graph, native, arrays):
         inputs = [guarded(array, at_end) for array in given]
         outputs = [guarded(np.empty(shape, dtype), at_end) for shape, dtype in code.outputs]
         arena = guarded(np.empty(-(-max(code.arena, 1) // 64) * 64, np.uint8))
-        bases = np.array([plan._data(a) for a in (arena, *inputs, *outputs)] + code.constants, np.int64)
-        assert entry.executor()(plan._data(code.program), plan._data(bases), code.operands) == 0
+        bases = np.array([address_of(a) for a in (arena, *inputs, *outputs)] + code.constants, np.int64)
+        words = map(address_of, (code.program, bases))
+        assert entry.executor()(*words, code.operands) == 0
         same_bits(expected, outputs)
 
 

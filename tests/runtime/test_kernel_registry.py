@@ -69,7 +69,7 @@ def has_kernel(node: Node) -> bool:
                 for v in (*node.inputs, main_output(node)))  # fmt: skip
     real = all(not v.type.dtype.is_complex for v in node.inputs) if known else False  # type: ignore[attr-defined]
     alike = node.kind != "aten::cat" or len({(v.type.sizes, v.type.dtype) for v in node.inputs}) == 1  # type: ignore[attr-defined]
-    return known and real and alike and bool(node.inputs) and supports(node)
+    return known and real and alike and supports(node)
 
 
 def alone(node: Node) -> Graph:
@@ -179,9 +179,9 @@ ELEMENTARY = {
 }  # fmt: skip
 """Functions of a body in which kernels and numpy round differently."""
 ADDS_UP = {"sum", "mean", "prod", "var", "std", "logsumexp", "softmax", "log_softmax", "_softmax_backward_data",
-           "_log_softmax_backward_data", "native_layer_norm", "native_batch_norm", "native_layer_norm_backward",
-           "native_batch_norm_backward", "native_group_norm", "native_group_norm_backward", "cumsum", "logcumsumexp",
-           "linalg_vector_norm"}  # fmt: skip
+           "_safe_softmax", "_log_softmax_backward_data", "native_layer_norm", "native_batch_norm",
+           "native_layer_norm_backward", "native_batch_norm_backward", "native_group_norm",
+           "native_group_norm_backward", "cumsum", "logcumsumexp", "linalg_vector_norm"}  # fmt: skip
 
 
 def rounds(node: Node) -> bool:

@@ -6,10 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import jit
 from jit.ir import dtypes, parse
 from jit.runtime.arrays.interpreter import Interpreter
 from jit.runtime.plans.plan import PlannedEngine
 from jit.runtime.products import packed
+from jit.runtime.products.transposing import Transposing
 
 pytestmark = pytest.mark.llvm
 
@@ -21,7 +23,7 @@ SIZES = [(4, 16, 4), (8, 32, 16), (13, 48, 32), (33, 80, 48), (7, 64, 17), (64, 
 def run(product, *arrays, first=0, last=None):
     scratch = np.zeros(product.scratch_bytes + 64, np.uint8)
     data = np.array([a.ctypes.data for a in (*arrays, scratch)], np.int64)
-    geometry = product.geometry(first, last)
+    geometry = np.array(product.geometry(first, last), np.int64)
     assert SIGNATURE(product.function())(data.ctypes.data, geometry.ctypes.data) == 0
 
 
@@ -87,7 +89,8 @@ def test_batches(turned):
     assert [(w.batch, w.sizes) for w in works] == [(5, (133, 80, 32))]
 
 
-def test_most_are_supported():
+def test_most_are_supported(monkeypatch):
+    monkeypatch.setattr(packed, "_limits", lambda: packed._Limits(2048, 1 << 21, 128, 1 << 62, 128))
     assert packed.supports(operands((16, 1024, 256), dtypes.float32, (False, True))[2])
     assert packed.supports(operands((512, 784, 64), dtypes.float32, (True, False))[2])
     assert not packed.supports(operands((16, 10, 64), dtypes.float32, (False, False))[2])
@@ -135,8 +138,85 @@ def test_results_do_not_depend_on_the_number_of_threads(monkeypatch):
     np.testing.assert_array_equal(found[0], found[2])
 
 
-def test_short_products_of_a_batch_are_left_to_blas():
+def test_short_products_of_a_batch_are_left_to_blas(monkeypatch):
+    monkeypatch.setattr(packed, "_limits", lambda: packed._Limits(2048, 1 << 21, 128, 1 << 62, 128))
     product = packed.PackedProduct(dtypes.float32, (127, 64, 64), (64, 1), (64, 1), batch=8)
     assert not packed.supports(product)
     assert packed.supports(replace(product, batch=1))
     assert packed.supports(replace(product, sizes=(128, 64, 64)))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("sizes", [(300, 129, 160), (1024, 400, 256), (40, 1500, 128), (16, 131, 144), (17, 145, 128)])
+def test_a_left_operand_whose_columns_lie_far_apart_is_copied(sizes, threads, dtype, monkeypatch):
+    """As in the gradient of a weight: the rows of a transposed matrix are read one after the other."""
+    monkeypatch.setenv("JIT_NUM_THREADS", str(threads))
+    rows, inner, columns = sizes
+    kind = "Float" if dtype is np.float32 else "Double"
+    text = f"""graph(%a : {kind}({inner}, {rows}), %b : {kind}({inner}, {columns})) {{
+      %0 : {kind}({rows}, {inner}, strides=[1, {rows}]) = aten::t(%a)
+      %1 : {kind}({rows}, {columns}) = aten::mm(%0, %b)
+      return (%1) }}"""
+    rng = np.random.default_rng(5)
+    a, b = (rng.standard_normal(shape).astype(dtype) for shape in ((inner, rows), (inner, columns)))
+    planned = PlannedEngine(parse(text))
+    np.testing.assert_allclose(planned.run(0, [a, b])[0][0], a.T.astype(float) @ b, rtol=1e-4, atol=1e-3)
+    copy, product = planned.native_call(0).code.lowering.steps
+    assert isinstance(copy.work, Transposing) and isinstance(product.work, packed.PackedProduct)
+    assert product.work.a == (inner, 1) and copy.operands[1].block is product.operands[0].block
+
+
+def test_left_operands_of_a_batch_are_copied(monkeypatch):
+    monkeypatch.setattr(packed, "_limits", lambda: packed._Limits(2048, 1 << 21, 4, 4, 16))
+    general = jit.trace(lambda a, b: a.transpose(1, 2) @ b)
+    rng = np.random.default_rng(7)
+    for batch, rows, inner, columns in ((3, 33, 200, 40), (2, 40, 130, 40), (5, 64, 300, 40), (4, 17, 150, 40)):
+        a, b = (rng.standard_normal((batch, inner, n)).astype(np.float32) for n in (rows, columns))
+        for _ in range(2):
+            found = general(jit.from_numpy(a), jit.from_numpy(b)).numpy()
+            np.testing.assert_allclose(found, a.transpose(0, 2, 1) @ b, rtol=1e-4, atol=1e-4)
+    assert general.misses <= 3
+    works = [s.work for s in general._last.plan(general._last.chains[0]).interpreter.natives[0][0].code.lowering.steps]
+    assert [type(work) for work in works] == [Transposing, packed.PackedProduct]
+
+
+@pytest.mark.parametrize("sizes", [(300, 128, 160), (300, 129, 112), (300, 129, 0)])
+def test_a_left_operand_is_not_copied_where_that_gains_little(sizes, monkeypatch):
+    monkeypatch.setattr(packed, "_limits", lambda: packed._Limits(2048, 1 << 21, 128, 1 << 62, 128))
+    rows, inner, columns = sizes
+    product = packed.PackedProduct(dtypes.float32, (rows, columns, inner), (1, rows), (columns, 1))
+    assert not packed.supports_copied(product) or packed.supports(product)
+
+
+RAGGED = [
+    (5, 64, 7), (9, 64, 9), (17, 64, 49), (30, 64, 47), (113, 64, 131), (64, 64, 8), (4, 64, 300), (33, 64, 24),
+    (12, 64, 25), (200, 64, 47), (6, 64, 6), (49, 64, 12), (50, 64, 10), (100, 64, 100), (8, 64, 48), (2, 64, 3),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("batch", [(), (3,)])
+def test_columns_that_are_no_whole_vectors(dtype, turned, batch, monkeypatch):
+    """A plan for one size has code for what is left; one for many computes some rows and columns twice."""
+    monkeypatch.setattr(packed, "_limits", lambda: packed._Limits(2048, 1 << 21, 4, 4, 128))
+
+    def product(a, b):
+        return a @ (b.transpose(-1, -2) if turned else b)
+
+    general, rng = jit.trace(product), np.random.default_rng(6)
+    for rows, inner, columns in RAGGED:
+        a = rng.standard_normal((*batch, rows, inner)).astype(dtype)
+        b = rng.standard_normal((*batch, columns, inner) if turned else (*batch, inner, columns)).astype(dtype)
+        fixed = jit.trace(product, dynamic=False)
+        for traced in (fixed, fixed, general):
+            found = traced(jit.from_numpy(a), jit.from_numpy(b)).numpy()
+            np.testing.assert_allclose(
+                found, product(jit.from_numpy(a), jit.from_numpy(b)).numpy(), rtol=1e-4, atol=1e-4
+            )
+    assert general.misses <= 3
+    steps = [
+        step.work for step in general._last.plan(general._last.chains[0]).interpreter.natives[0][0].code.lowering.steps
+    ]
+    assert [type(work) for work in steps] == [packed.PackedProduct]

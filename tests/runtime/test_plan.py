@@ -13,9 +13,10 @@ import pytest
 import jit
 from jit.ir import Graph, TensorType, dtypes, parse
 from jit.ir.errors import DivisionError
+from jit.runtime.arrays.arrays import address_of
 from jit.runtime.arrays.interpreter import Interpreter
 from jit.runtime.arrays.programs import GuardFailed
-from jit.runtime.plans import entry, plan
+from jit.runtime.plans import entry, stretch_code
 from jit.runtime.plans.places import Layout
 from jit.runtime.plans.plan import PlannedEngine
 from jit.runtime.products import blas, packed
@@ -198,8 +199,9 @@ def run_guarded(code, arrays):
     outputs = [guarded(shape, dtype) for shape, dtype in code.outputs]
     arena = guarded((-(-max(code.arena, 1) // 64) * 64,), np.uint8)
     arena[...] = 0xA5
-    bases = np.array([plan._data(a) for a in (arena, *inputs, *outputs)] + code.constants, np.int64)
-    status = entry.executor()(plan._data(code.program), plan._data(bases), max(code.operands, 1))
+    bases = np.array([address_of(a) for a in (arena, *inputs, *outputs)] + code.constants, np.int64)
+    words = map(address_of, (code.program, bases))
+    status = entry.executor()(*words, max(code.operands, 1))
     assert status == 0
     return outputs, arena
 
@@ -213,7 +215,7 @@ def test_nothing_is_touched_that_was_not_given(seed):
         traced(*tensors)
         graph = optimise(traced.graph)
         (native,) = PlannedEngine(graph).natives[0]
-        code = plan.compile_stretch(native.stretch, native.code.layouts, gap=64)
+        code = stretch_code.compile_stretch(native.stretch, native.code.layouts, gap=64)
         place = {value: t.numpy() for value, t in zip(graph.inputs, tensors)}
         arrays = [place[value] for value in native.stretch.inputs]
         found, arena = run_guarded(code, arrays)
@@ -306,31 +308,31 @@ def test_batches_and_vectors():
     same(expected, planned.run(0, arrays)[0], exact=False)
 
 
-CONSECUTIVE = """graph(%x : Float(5, 3, 4), %w : Float(6, 4), %u : Float(4, 6)) {
+CONSECUTIVE = """graph(%x : Float(5, 4, 4), %w : Float(6, 4), %u : Float(4, 6)) {
   %0 : Float(4, 6, strides=[1, 4]) = aten::t(%w)
-  %1 : Float(3, 4) = aten::select.int[dim=0, index=1](%x)
-  %2 : Float(3, 6) = aten::mm(%1, %0)
-  %3 : Float(3, 6) = aten::tanh(%2)
-  %4 : Float(3, 4) = aten::select.int[dim=0, index=2](%x)
-  %5 : Float(3, 6) = aten::mm(%4, %0)
-  %6 : Float(3, 6) = aten::add(%3, %5)
-  %7 : Float(3, 4) = aten::select.int[dim=0, index=4](%x)
-  %8 : Float(3, 6) = aten::mm(%7, %0)
-  %9 : Float(3, 6) = aten::mm(%7, %u)
-  %10 : Float(3, 6) = aten::mul(%8, %9)
-  %11 : Float(3, 4) = aten::select.int[dim=0, index=3](%x)
-  %12 : Float(3, 6) = aten::mm(%11, %0)
+  %1 : Float(4, 4) = aten::select.int[dim=0, index=1](%x)
+  %2 : Float(4, 6) = aten::mm(%1, %0)
+  %3 : Float(4, 6) = aten::tanh(%2)
+  %4 : Float(4, 4) = aten::select.int[dim=0, index=2](%x)
+  %5 : Float(4, 6) = aten::mm(%4, %0)
+  %6 : Float(4, 6) = aten::add(%3, %5)
+  %7 : Float(4, 4) = aten::select.int[dim=0, index=4](%x)
+  %8 : Float(4, 6) = aten::mm(%7, %0)
+  %9 : Float(4, 6) = aten::mm(%7, %u)
+  %10 : Float(4, 6) = aten::mul(%8, %9)
+  %11 : Float(4, 4) = aten::select.int[dim=0, index=3](%x)
+  %12 : Float(4, 6) = aten::mm(%11, %0)
   return (%6, %10, %12)
 }"""
 
 
 def test_consecutive_rows_times_one_matrix_are_one_product():
-    arrays = [np.random.default_rng(0).standard_normal(s).astype(np.float32) for s in ((5, 3, 4), (6, 4), (4, 6))]
+    arrays = [np.random.default_rng(0).standard_normal(s).astype(np.float32) for s in ((5, 4, 4), (6, 4), (4, 6))]
     expected, planned = stage_of(CONSECUTIVE, *arrays)
     same(expected, planned.run(0, arrays)[0], exact=False)
     steps = planned.native_call(0).code.lowering.steps
     products = [s.work.sizes for s in steps if isinstance(s.work, (blas.BlasProduct, packed.PackedProduct))]
-    assert sorted(products) == [(3, 6, 4)] * 3 + [(6, 6, 4)]  # the output is memory of its own
+    assert sorted(products) == [(4, 6, 4)] * 3 + [(8, 6, 4)]  # the output is memory of its own
 
 
 JOINED = """graph(%x : Float(2, 3), %y : Float(2, 3), %z : Float(6, 3)) {
@@ -504,8 +506,8 @@ def test_a_child_finds_blas_although_another_thread_was_looking_for_it():
         child = os.fork()
         if child == 0:
             signal.alarm(20)  # it waited for ever
-            blas.gemm_address.cache_clear()
-            os._exit(0 if blas.gemm_address(dtypes.float32) else 1)
+            blas.blas_function.cache_clear()
+            os._exit(0 if blas.blas_function("gemm", dtypes.float32) else 1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
@@ -552,3 +554,67 @@ def test_what_is_read_at_another_point_is_not_written_over():
         x,
     )
     same(expected, planned.run(0, [x])[0], exact=False)
+
+
+# -- outputs in the shape that is wanted -------------------------------------------------------------------------
+
+
+def pieces_of(text):
+    graph = parse(text)
+    engine = PlannedEngine(graph)
+    rng = np.random.default_rng(0)
+    shapes = [value.type.sizes for value in graph.inputs]  # type: ignore[attr-defined]
+    arrays = [np.asarray(rng.standard_normal(shape), np.float32) for shape in shapes]
+    found, wanted = engine.run(0, arrays)[0], Interpreter(graph).run(0, arrays)[0]
+    for a, b in zip(found, wanted, strict=True):
+        assert a.shape == b.shape and np.allclose(a, b, rtol=1e-5, atol=1e-5)
+    return [node.kind for node in engine.programs[0].nodes], found
+
+
+def test_a_reshaped_result_is_written_in_its_shape():
+    kinds, (found,) = pieces_of("""graph(%x : Float(6, 8), %w : Float(8, 4)) {
+      %0 : Float(6, 4) = aten::mm(%x, %w)
+      %1 : Float(2, 3, 4) = aten::view[size=[2, 3, 4]](%0)
+      %2 : Float(2, 12) = aten::view[size=[2, 12]](%1)
+      return (%2)
+    }""")
+    assert kinds == ["prim::Native"] and found.base is None
+
+
+def test_reshaped_results_that_are_read_again_are_written_once():
+    kinds, _ = pieces_of("""graph(%x : Float(6, 8), %w : Float(8, 4)) {
+      %0 : Float(6, 4) = aten::mm(%x, %w)
+      %1 : Float(2, 3, 4) = aten::view[size=[2, 3, 4]](%0)
+      %2 : Float(2, 3, 4) = aten::tanh(%1)
+      %3 : Float(6, 4) = aten::exp(%0)
+      return (%1, %2, %3)
+    }""")
+    assert kinds == ["prim::Native"]
+
+
+@pytest.mark.parametrize(
+    "views",
+    [
+        "%1 : Float(2, 3, 4) = aten::view[size=[2, 3, 4]](%0) return (%0, %1)",
+        "%1 : Float(2, 12) = aten::view[size=[2, 12]](%0) %2 : Float(24) = aten::view[size=[24]](%0) return (%1, %2)",
+        "%1 : Float(24) = aten::view[size=[24]](%0) %2 : Float(2, 12) = aten::view[size=[2, 12]](%1) return (%1, %2)",
+        "%1 : Float(4, 6, strides=[1, 4]) = aten::t(%0) return (%1)",
+        "%1 : Float(3, 4) = aten::narrow[dim=0, start=2, length=3](%0) return (%1)",
+    ],
+)
+def test_what_is_shown_twice_or_in_part_stays_a_view(views):
+    kinds, found = pieces_of(
+        f"graph(%x : Float(6, 8), %w : Float(8, 4)) {{ %0 : Float(6, 4) = aten::mm(%x, %w) {views} }}"
+    )
+    assert kinds[0] == "prim::Native" and len(kinds) > 1
+    bases = [array if array.base is None else array.base for array in found]
+    assert len({id(base) for base in bases}) == 1
+
+
+def test_views_of_inputs_stay_views():
+    kinds, (found, other) = pieces_of("""graph(%x : Float(6, 8)) {
+      %0 : Float(8, 6) = aten::view[size=[8, 6]](%x)
+      %1 : Float(6, 8) = aten::tanh(%x)
+      return (%0, %1)
+    }""")
+    assert "aten::view" in kinds and found.base is not None and other.base is None

@@ -19,7 +19,7 @@ from jit.runtime.kernels.fusion import group_nest
 from jit.runtime.kernels.nest import Buffer, pointwise_nest
 from jit.runtime.kernels.schedule import schedule
 from jit.runtime.llvm.lower import lower
-from jit.runtime.plans import plan
+from jit.runtime.plans import stretch_code
 from jit.runtime.targets.target import Target
 from jit.tracing.recordings import recording
 
@@ -233,7 +233,7 @@ def test_random_graphs_of_one_recipe_have_one_text(monkeypatch):
                 assert texts.setdefault(recipe, llvm_text(nest)) == llvm_text(nest)
         return compiled(nests, target)
 
-    monkeypatch.setattr(plan, "compile_nests", noted)
+    monkeypatch.setattr(stretch_code, "compile_nests", noted)
     monkeypatch.setattr(recording, "name_of", lambda trace: None)  # every plan is made here
     for seed in range(25):
         for _ in range(2):

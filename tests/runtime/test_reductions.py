@@ -7,7 +7,7 @@ import pytest
 
 from jit.ir.dtypes import float32, int64
 from jit.ir.errors import CompileError, DimError
-from jit.runtime.kernels.codegen import compile_nest
+from jit.runtime.kernels.codegen import compile_nest, words_of
 from jit.runtime.kernels.nest import (
     Access,
     Bound,
@@ -137,7 +137,7 @@ class TestRows:
         data = (ctypes.c_void_p * 3)(x.ctypes.data, again.ctypes.data, scratch.ctypes.data)
         call = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)(kernel.address)
         for start in range(0, kernel.rows, 7):
-            assert call(data, kernel.part(start, min(start + 7, kernel.rows))) == 0
+            assert call(data, words_of(kernel.part(start, min(start + 7, kernel.rows)))) == 0
         same_bits(again, out)
 
 

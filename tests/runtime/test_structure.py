@@ -14,17 +14,17 @@ from jit.runtime.kernels.nest_work import NestWork
 from jit.runtime.kernels.work import Work
 from jit.runtime.plans.plan import PlannedEngine
 from jit.runtime.plans.restored import RestoredEngine
-from jit.runtime.products import blas, conv, conv_weight, packed, pooling, tiled
+from jit.runtime.products import blas, conv, conv_weight, matvec, packed, pooling, tiled
 from tests.test_layering import PACKAGE, Import, imports_of, python_files
 
 KINDS = (
-    NestWork, blas.BlasProduct, packed.PackedProduct, conv.ConvolutionWork, conv_weight.WeightGradient,
-    pooling.MaxPoolWork, pooling.MeanPoolWork, pooling.MaxUnpoolWork, tiled.Tiled,
+    NestWork, blas.BlasProduct, matvec.MatrixVector, packed.PackedProduct, conv.ConvolutionWork,
+    conv_weight.WeightGradient, pooling.MaxPoolWork, pooling.MeanPoolWork, pooling.MaxUnpoolWork, tiled.Tiled,
 )  # fmt: skip
 """Every kind of work."""
 ENGINES = (Interpreter, PlannedEngine, RestoredEngine)
-UNASKED = {"Nest", "NestWork", "Split", "BlasProduct", "PackedProduct", "ConvolutionWork", "WeightGradient",
-           "MaxPoolWork", "MeanPoolWork", "MaxUnpoolWork", "Tiled", "Interpreter", "PlannedEngine",
+UNASKED = {"Nest", "NestWork", "Split", "BlasProduct", "MatrixVector", "PackedProduct", "ConvolutionWork",
+           "WeightGradient", "MaxPoolWork", "MeanPoolWork", "MaxUnpoolWork", "Tiled", "Interpreter", "PlannedEngine",
            "RestoredEngine"}  # fmt: skip
 """Classes that no file of the runtime asks for: neither kinds of work nor engines."""
 

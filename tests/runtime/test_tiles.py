@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from jit.ir.dtypes import float32, int64
-from jit.runtime.kernels.codegen import compile_nest
+from jit.runtime.kernels.codegen import compile_nest, words_of
 from jit.runtime.kernels.lanes import lanes
 from jit.runtime.kernels.nest import Access, Buffer, Keep, Local, Nest, NestStep, Reduce
 from jit.runtime.kernels.schedule import schedule
@@ -84,7 +84,7 @@ def test_parts_give_the_same_bits():
     kernel = compile_nest(nests.reduction("sum", x, whole, (0,)))
     kernel([x], [whole])
     for start, stop in ((0, 64), (64, 700), (700, 1234)):
-        geometry = kernel.part(start, stop)
+        geometry = words_of(kernel.part(start, stop))
         scratch = np.empty(kernel.scratch_bytes, np.uint8)
         arrays = (x, parts, scratch)
         assert _call(kernel, arrays, geometry) == 0

@@ -12,13 +12,13 @@ import pytest
 import jit
 from jit.tracing.answers import Answers
 from jit.tracing.bound_methods import BoundMethods
+from jit.tracing.budget import LOST, Budget
 from jit.tracing.cache import Outgrown, RecordingCache
 from jit.tracing.call_recorder import CallRecorder
 from jit.tracing.explanation import Explanation
 from jit.tracing.first_runs import FirstRuns
 from jit.tracing.parameters import FunctionParameters
-from jit.tracing.promotion import promote_drifting, promote_named
-from jit.tracing.recordings.chains import BRANCHES
+from jit.tracing.promotion import promote_named, promote_varying
 from jit.tracing.recordings.compiling import unoptimised
 from jit.tracing.shortcuts.shortcut_list import SHORTCUTS, ShortcutList
 from jit.tracing.sizes import SizeFamilies
@@ -38,8 +38,9 @@ class Parts:
         self.explanation = Explanation()
         self.cache = RecordingCache(self.surroundings, SizeFamilies(None))
         runs = FirstRuns(function, None, self.parameters, strict)
-        self.recorder = CallRecorder(runs, self.surroundings, self.cache, self.explanation, unoptimised)
         self.answers = Answers(self.cache, self.explanation)
+        self.budget = Budget(lambda: self.answers.hits)
+        self.recorder = CallRecorder(runs, self.surroundings, self.cache, self.explanation, unoptimised, self.budget)
 
     def call(self, *args: Any, **kwargs: Any) -> TracedCall:
         return take_apart("f", self.parameters, self.surroundings, args, kwargs)
@@ -58,7 +59,7 @@ class Parts:
 def test_a_call_is_tensors_names_and_a_key() -> None:
     parts, x = Parts(lambda a, b=2: a * b), jit.ones(3)
     call = parts.call(x)
-    assert (call.names, call.leaves, call.promoted) == (["a", "b"], [x], {})
+    assert (call.names, call.leaves, call.promoted) == (["a", "b"], [x], [])
     assert call.key == parts.call(jit.ones(3)).key
     assert call.key != parts.call(jit.ones(4)).key and call.key != parts.call(x, 3).key
 
@@ -66,7 +67,7 @@ def test_a_call_is_tensors_names_and_a_key() -> None:
 def test_a_promoted_argument_is_no_part_of_the_key() -> None:
     parts, x = Parts(lambda a, b: a * b), jit.ones(3)
     promote_named("b", "f", parts.surroundings, parts.parameters)
-    assert parts.call(x, 2.0).promoted == {"b": 2.0}
+    assert parts.call(x, 2.0).promoted == [("b", 2.0)]
     assert parts.call(x, 2.0).key == parts.call(x, 3.0).key != parts.call(x, 3).key
 
 
@@ -84,7 +85,7 @@ def test_what_was_recorded_answers_the_next_call() -> None:
     made = parts.recorder.record(call, lambda: "at f")
     assert parts.answers.answer(entry, call) == (None, None) and parts.answers.hits == 0
     result = parts.recorder.keep(made, entry)
-    assert result.tolist() == [2, 2] and parts.recorder.misses == 1
+    assert result.tolist() == [2, 2] and parts.budget.made == 1
     recording, answer = parts.answers.answer(entry, parts.call(jit.ones(2) * 4))
     assert recording is made.recording is entry.recordings[0]
     assert answer.tolist() == [8, 8] and parts.answers.hits == 1
@@ -124,11 +125,11 @@ def test_calls_that_cannot_be_kept_are_counted_until_it_gives_up() -> None:
         return x * 2
 
     parts, entry = Parts(function), Entry()
-    for number in range(BRANCHES):
-        assert not parts.recorder.has_given_up, number
+    for number in range(LOST):
+        assert not parts.budget.has_given_up, number
         result, _ = parts.record(jit.ones(2), entry=entry)
         assert result.tolist() == [2, 2]
-    assert parts.recorder.has_given_up and not entry.recordings
+    assert parts.budget.has_given_up and not entry.recordings
     assert str(parts.explanation).startswith("it was not kept, because the call changed")
 
 
@@ -142,7 +143,7 @@ def test_a_strict_recorder_raises_instead() -> None:
     parts = Parts(function, strict=True)
     with pytest.raises(jit.TraceError, match=r"at f: the call changed .*, which a recording cannot repeat"):
         parts.record(jit.ones(2))
-    assert parts.recorder.misses == 1 and not parts.recorder.has_given_up
+    assert parts.budget.made == 1 and not parts.budget.has_given_up
 
 
 # -- shortcuts ---------------------------------------------------------------------------------------------------
@@ -188,18 +189,18 @@ def test_only_numbers_that_are_read_can_be_promoted() -> None:
     with pytest.raises(jit.UsageError, match="f has no number 'rate' to promote; it reads x, SCALE"):
         promote_named("rate", "f", parts.surroundings, parts.parameters)
     promote_named("SCALE", "f", parts.surroundings, parts.parameters)
-    assert parts.surroundings.promoted == {"SCALE"}
+    assert parts.surroundings.promotions.around == {"SCALE"}
 
 
-def test_a_float_that_drifts_is_promoted_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
-    parts, keys = Parts(lambda x: x * SCALE), []
-    for number in range(4):
+def test_a_number_that_varies_is_promoted_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
+    parts, calls = Parts(lambda x: x * SCALE), []
+    for number in range(2):
         monkeypatch.setitem(globals(), "SCALE", float(number))
-        keys.append(parts.call(jit.ones(2)).key)
-    assert not promote_drifting(keys[-1], keys[:2], parts.surroundings)
-    assert promote_drifting(keys[-1], keys[:3], parts.surroundings)
-    assert parts.surroundings.promoted == {"SCALE"}
-    assert not promote_drifting(keys[-1], keys[:3], parts.surroundings), "it is an input already"
+        calls.append(parts.call(jit.ones(2)))
+    assert not promote_varying(calls[1], [calls[1].key], parts.surroundings)
+    assert promote_varying(calls[1], [calls[0].key], parts.surroundings)
+    assert parts.surroundings.promotions.around == {"SCALE"}
+    assert not promote_varying(calls[1], [calls[0].key], parts.surroundings), "it is an input already"
 
 
 # -- methods -----------------------------------------------------------------------------------------------------
@@ -233,7 +234,7 @@ def test_the_warning_that_calls_run_untraced_names_the_line_of_the_user() -> Non
         return x * 2
 
     with pytest.warns(UserWarning, match="runs untraced from now on") as told:
-        for _ in range(BRANCHES + 2):
+        for _ in range(LOST + 2):
             counted(jit.ones(2))
     assert [w.filename for w in told] == [__file__]
 

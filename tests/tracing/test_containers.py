@@ -175,3 +175,44 @@ def test_other_containers_are_refused_with_the_way_out(container):
         jit.UsageError, match=f"type {type(container).__name__} .*subclass of list, tuple or dict, or a data"
     ):
         jit.trace(lambda x, c: x)(jit.ones(1), container)
+
+
+Place = collections.namedtuple("Place", "row column")
+KEYS = {
+    "size": lambda n, x: {n: x},
+    "tuple": lambda n, x: {("rows", (n, 2)): x},
+    "named tuple": lambda n, x: {Place(n, n + 1): x},
+    "shape": lambda n, x: {x.shape: n},
+    "computed": lambda n, x: [{n * 2 - 1: {n // 2: n}}],
+    "element": lambda n, x: {x.sum().item(): n},
+    "counter": lambda n, x: collections.Counter([n, 3, n]),
+    "frozen set": lambda n, x: (frozenset([(n, frozenset([n]))]), x),
+}
+
+
+def exact_kinds(value: Any) -> Any:
+    """The value with the class of everything in it, keys included."""
+    if isinstance(value, dict):
+        value = list(value.items())
+    if isinstance(value, (list, tuple, frozenset)):
+        return type(value), [exact_kinds(item) for item in value]
+    return type(value), value.tolist() if isinstance(value, jit.Tensor) else value
+
+
+@pytest.mark.parametrize("make", KEYS.values(), ids=KEYS)
+def test_keys_and_frozen_sets_in_results_hold_plain_numbers(make):
+    f = jit.trace(lambda x: make(x.shape[0], x))
+    for n in (3, 4, 5, 3, 4, 6):
+        x = jit.arange(n).float()
+        assert exact_kinds(f(x)) == exact_kinds(make(n, x))
+
+
+def test_keys_in_attributes_of_results_hold_plain_numbers():
+    def f(x):
+        y = x * 2
+        y.parts = {x.shape[0]: x.shape[0] + 1}
+        return y
+
+    f = jit.trace(f)
+    for n in (3, 4, 5, 3):
+        assert exact_kinds(f(jit.ones(n)).parts) == exact_kinds({n: n + 1})

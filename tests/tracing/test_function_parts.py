@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import inspect
+import warnings
 from typing import Any
 
+import numpy as np
 import pytest
 
 import jit
+from jit.eager.tensors import Tensor
 from jit.tracing.cache import KEYS, RecordingCache
 from jit.tracing.explanation import Explanation
 from jit.tracing.parameters import FunctionParameters
 from jit.tracing.sizes import SizeFamilies
 from jit.tracing.surroundings.calls import CallError, Entry, marks_of
+from jit.tracing.surroundings.properties import INFERENCE, kind_of
 from jit.tracing.surroundings.surroundings import Surroundings
 
 
@@ -26,6 +31,70 @@ def test_arguments_become_names_and_values_and_back() -> None:
     assert made.arguments(names, values) == ((1, 2), {"c": 5})
     with pytest.raises(CallError, match="f: missing a required argument: 'a'"):
         made.bind("f", (), {})
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda: None,
+        lambda a: None,
+        lambda a, b: None,
+        lambda a, b=2, c=3: None,
+        lambda a=1, b=2: None,
+        lambda a, /, b, c=3: None,
+        lambda a, *rest: None,
+        lambda *rest: None,
+        lambda a, *, b=2: None,
+        lambda a, **more: None,
+        lambda a, b=inspect.Parameter.empty: None,
+    ],
+)
+def test_arguments_are_bound_as_python_binds_them(function: Any) -> None:
+    made, signature = parameters(function), inspect.signature(function)
+    for args in ((), (1,), (1, 2), (1, 2, 3), (1, 2, 3, 4)):
+        for kwargs in ({}, {"b": 5}):
+            try:
+                bound = signature.bind(*args, **kwargs)
+            except TypeError:
+                with pytest.raises(CallError):
+                    made.bind("f", args, kwargs)
+                continue
+            bound.apply_defaults()
+            names, values = made.bind("f", args, kwargs)
+            assert (names, values) == (list(bound.arguments), list(bound.arguments.values()))
+            values.append(None)  # they are the caller's
+            assert made.bind("f", args, kwargs)[1] == values[:-1]
+
+
+def test_the_kind_of_a_tensor_is_what_its_methods_say() -> None:
+    whole = jit.arange(24.0).reshape(2, 3, 4)
+    leaf, view = jit.ones(2, 3).requires_grad_(), jit.ones(2, 3)
+    late = view[0]
+    view.requires_grad_()
+    with jit.inference_mode():
+        inferred = jit.ones(3)
+    frozen = np.ones(3, np.float32)
+    frozen.flags.writeable = False
+    with warnings.catch_warnings(action="ignore"):
+        tensors = [jit.from_numpy(frozen), inferred]
+    tensors += [whole, whole[:, 1], whole[:, 1:2], whole.transpose(0, 2), whole[:0]]
+    tensors += [whole[..., ::2], whole.expand(5, 2, 3, 4), jit.ones(1, 3).t(), jit.ones(3, 1)[:, :1], jit.tensor(2.0)]
+    tensors += [
+        jit.ones(3, dtype=jit.int64),
+        leaf,
+        leaf * 2,
+        leaf[0],
+        late,
+        leaf.detach(),
+        jit.nn.Parameter(jit.ones(2)),
+    ]
+    for tensor in tensors:
+        dtype, sizes, layout, asks, is_leaf, writeable, kind = kind_of(tensor)
+        strides = None if tensor.is_contiguous() else tensor.stride()
+        assert (dtype, sizes, layout) == (tensor.detach().numpy().dtype, tuple(tensor.shape), strides)
+        assert (asks, is_leaf, writeable) == (tensor.requires_grad, tensor.is_leaf, tensor is not tensors[0])
+        base = Tensor if type(tensor) is jit.autograd.Variable else type(tensor)
+        assert kind == ((INFERENCE, base) if tensor is inferred else base)
 
 
 def test_defaults_that_are_set_anew_are_seen() -> None:

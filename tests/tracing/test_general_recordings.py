@@ -5,6 +5,7 @@ Sizes 0 and 1 broadcast, so each of them is recorded by itself.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -82,6 +83,16 @@ PROGRAMS: list[Program] = [
      lambda n: [normal(n, n + 1, 4)], PLAIN, 2),
     ("a cache that grows", lambda x, k: F.scaled_dot_product_attention(x, jit.cat([k, x], 1), jit.cat([k, x], 1)),
      lambda n: [normal(2, 1, 8), normal(2, n, 8)], tuple(range(3, 15)), 2),
+    ("half of a size", lambda x: x * (x.shape[0] / 2) + 1 / x.shape[0], lambda n: [normal(n, 4)], PLAIN, 2),
+    ("by an inverse square root", lambda x: x * x.shape[-1] ** -0.5 + 1 / jit.sym_sqrt(x.shape[-1]),
+     lambda n: [normal(3, n)], PLAIN, 2),
+    ("whole numbers of floats", lambda x: x * (math.floor(x.shape[0] * 0.7) + round(x.shape[0] / 3))
+     + jit.sym_int(x.shape[0] * 1.5) + jit.sym_float(x.shape[0]) ** 0.5, lambda n: [normal(n, 4)], PLAIN, 2),
+    ("a size by a float", lambda x: x[: math.ceil(x.shape[0] * 0.7)] @ x.t(), lambda n: [normal(n, 4)], PLAIN, 2),
+    ("a new tensor by a float", lambda x: jit.ones(jit.sym_int(x.shape[0] * 1.5), 3).sum() * x,
+     lambda n: [normal(n, 4)], PLAIN, 2),
+    ("resized by floats", lambda x: F.interpolate(x, size=(round(x.shape[2] * 1.5), jit.sym_int(x.shape[3] / 2))),
+     lambda n: [normal(1, 2, n, n + 1)], (5, 6, 7, 8, 37), 2),
     ("a size and its double", lambda x: (x * 2, x.shape[0] * 2), lambda n: [normal(n, 2)], ALL, 4),
 ]  # fmt: skip
 
@@ -130,6 +141,13 @@ def test_gradients_at_every_size(program: Program) -> None:
             assert_close(a, b, rtol=1e-3, atol=1e-4)
 
 
+def test_int_decides_on_the_whole_number_alone() -> None:
+    f = jit.trace(lambda x: x * int(x.shape[0] * 0.1))
+    for n in (20, 21, 22, 23, 29, 30, 25):
+        assert f(normal(n)).tolist() == (normal(n) * int(n * 0.1)).tolist()
+    assert (f.misses, f.hits) == (3, 4)
+
+
 def test_a_condition_that_fails_says_so() -> None:
     f = jit.trace(lambda x: x * 2 if x.shape[0] % 4 == 0 else x + 1)
     for n in (4, 8, 12, 6):
@@ -144,3 +162,21 @@ def test_the_graph_speaks_of_sizes() -> None:
         f(normal(n, 2, 2))
     text = str(f.graph)
     assert "%x : Float(n, 2, 2)" in text and "aten::mul(%1, n)" in text and "prim::" not in text
+
+
+FACTOR = 2.0
+
+
+def _scaled(x: Any) -> Any:
+    return x * FACTOR + len(range(3))
+
+
+def test_sizes_of_recordings_whose_keys_have_become_longer() -> None:
+    def f(x: Any, y: Any, further: bool) -> Any:
+        return (_scaled(x) if further else x * 2) + y
+
+    traced = jit.trace(f)
+    for n, further in ((3, False), (3, True), (4, False), (5, False), (4, True), (6, True), (7, False)):
+        for x in (normal(n, 2), normal(2, n).t()):
+            assert traced(x, normal(n, 2), further).tolist() == f(x, normal(n, 2), further).tolist()
+    assert traced.misses <= 8

@@ -410,7 +410,7 @@ def test_a_number_that_may_be_an_address_is_not_kept(plans, monkeypatch):
 
 def test_where_addresses_are_small_no_plan_is_kept(plans, monkeypatch):
     known = plan_image._functions
-    monkeypatch.setattr(plan_image, "_functions", lambda: {**known(), 1 << 33: ("blas", "float32")})
+    monkeypatch.setattr(plan_image, "_functions", lambda: {**known(), 1 << 33: ("blas", "gemm", "float32")})
     called_twice(scaled, tensors((5,))[0])
     monkeypatch.setattr(plan_image, "_functions", known)
     monkeypatch.setattr(plan_image, "_LEAST_ADDRESS", 1 << 62)

@@ -3,6 +3,7 @@
 import contextlib
 import gc
 import warnings
+from typing import cast
 
 import numpy as np
 import pytest
@@ -12,9 +13,13 @@ import jit.nn.functional as F
 from jit.ir import parse, verify
 from jit.ir.attempts import may_raise
 from jit.ir.errors import GraphError
+from jit.ir.size_conditions import SizeConditions
+from jit.ir.sizes import SizeExpr, deciding
+from jit.ir.types import TensorType
 from jit.passes.constant_fold import constant_fold
 from jit.passes.dce import dce
 from jit.passes.distribute import distribute
+from jit.runtime.arrays.execute import execute
 from jit.runtime.arrays.interpreter import Interpreter
 from jit.runtime.arrays.programs import GuardFailed
 
@@ -127,6 +132,29 @@ def test_elements_and_unknown_sizes_do_not(text):
     constant_fold(graph)
     dce(graph)
     assert kinds(graph) == ["prim::raises", "prim::Guard"]
+
+
+@pytest.mark.parametrize("attempt", [
+    "op='aten::view', error='ShapeError', size=[-1, 2]](%x)", "op='aten::mul', error='ShapeError'](%x, %y)",
+    "op='aten::add_', error='ShapeError', alpha=1](%x, %y)",
+])  # fmt: skip
+def test_sizes_that_are_expressions_do_not_where_somebody_decides_on_them(attempt):
+    text = f"""graph(%x : Float(n), %y : Float(m)) {{
+      %0 : bool = prim::raises[{attempt}
+      prim::Guard[expected=True](%0)
+      return (%x)
+    }}"""
+    graph = parse(text)
+    shapes = [cast(TensorType, value.type).shape or () for value in graph.inputs]
+    symbols = [symbol for shape in shapes for size in shape if isinstance(size, SizeExpr) for symbol in size.symbols]
+    with deciding(SizeConditions({symbol: 3 + 2 * index for index, symbol in enumerate(symbols)})):
+        constant_fold(graph)
+        dce(graph)
+        run = Interpreter(graph).run
+    assert kinds(graph) == ["prim::raises", "prim::Guard"]
+    run(0, [np.ones(3, np.float32), np.ones(5, np.float32)])
+    with pytest.raises(GuardFailed):
+        run(0, [np.ones(4, np.float32), np.ones(4, np.float32)])
 
 
 def test_the_type_rule_says_whether_an_operator_of_elements_raises():
@@ -495,13 +523,16 @@ def test_a_fault_of_the_interpreter_is_raised_and_not_hidden_by_another_run(kind
     def function(x):
         return jit.cumsum(x, 0) * 2
 
-    f = jit.trace(function, optimize=False)
-    f(jit.ones(2)), f(jit.ones(2))
-
     def stumble(op, values, state=None):
-        raise kind("a fault of ours")
+        if faulty:
+            raise kind("a fault of ours")
+        return execute(op, values, state)
 
     monkeypatch.setattr("jit.runtime.arrays.interpreter.execute", stumble)
+    faulty = False
+    f = jit.trace(function, optimize=False)
+    f(jit.ones(2)), f(jit.ones(2))
+    faulty = True
     with pytest.raises(kind, match="a fault of ours"):
         f(jit.ones(2))
     assert f.misses == 1

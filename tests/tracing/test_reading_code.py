@@ -3,6 +3,7 @@
 # ruff: noqa: B009, F821
 # mypy: ignore-errors
 
+import collections
 import dis
 import sys
 
@@ -116,6 +117,17 @@ TYPES = {
 def test_asking_for_exact_types(name):
     function, asks = TYPES[name]
     assert exact_types._asks(function.__code__) == asks
+
+
+def shape_of(x):
+    return type(x)
+
+
+def test_attributes_are_no_global_functions():
+    """`x.shape_of` has nothing to do with the function above, nor `self.pack` with the one of `struct`."""
+    assert not exact_types.asks_exact_types([lambda x: x.shape_of, lambda self: self.pack(1) + self.net.statistics])
+    assert exact_types.asks_exact_types([lambda x: [shape_of(x)]])
+    assert exact_types.asks_exact_types([lambda n: collections.deque([n])])
 
 
 def everything():

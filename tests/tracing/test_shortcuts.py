@@ -86,10 +86,10 @@ def test_calls_are_counted_and_leave_a_graph():
 
 
 def test_the_latest_shortcuts_are_kept():
-    f = jit.trace(lambda x, n: x * n)
-    for n in (1, 2, 3, 4, 5, 6, 7, 1, 2, 3, 4, 5, 6, 7, 1, 2, 3, 4, 5, 6, 7):
+    f = jit.trace(lambda x, n: x * n, dynamic=False)
+    for n in (*range(1, 12), *range(1, 12), *range(1, 12)):
         assert f(jit.ones(3), n).tolist() == [n] * 3
-    assert (f.hits, f.misses) == (14, 7) and len(f._shortcuts.kept) == 4
+    assert (f.hits, f.misses) == (22, 11) and len(f._shortcuts.kept) == 8
 
 
 def test_references_are_neither_lost_nor_kept():
@@ -361,7 +361,7 @@ CHANGES = {
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_modules(name):
-    net, x = Net().eval(), jit.randn(2, 3)
+    net, x = Net().eval(), jit.randn(4, 3)  # of so many rows, eager mode and kernels ask BLAS for the same
     with jit.no_grad():
         f = warmed(jit.trace(net), x)
         CHANGES[name](net)

@@ -3,8 +3,8 @@
 Every operator is recorded on its samples and on the same samples of other sizes, with its backward; then methods of
 tensors, layers and steps of training. A plain number that stands in both graphs and differs is a size that was taken
 from a tensor behind the back of the trace. Tensors are row-major, as those of a family are (Note [Families]), and
-results are cloned, since a way to a view is decided upon when it is returned (Note [Numbers behind views]). A run of
-the whole suite tries the first few samples of each operator; `JIT_ALL_SAMPLES=1` tries all of them, in some minutes.
+results are cloned, since views of inputs have histories of their own. A run of the whole suite tries the first few
+samples of each operator; `JIT_ALL_SAMPLES=1` tries all of them, in some minutes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ SAMPLES = 1000 if ALL else 2
 BY_ELEMENTS = "sizes that depend on elements are guarded: Note [Sizes that depend on elements]"
 PIECES = "the size says how many results there are"
 DOUBLING = "its derivative takes as many steps as the size has binary digits"
-STEPS = "one step is recorded for each entry of the sequence, and of the layers' states"
+LAYERS = "the sizes of the states say how many layers there are"
+STEPS = "one step is recorded for each entry of the packed sequence, and of the layers' states"
 GIVEN = "decides whether a size is above or below the number that the caller gives"
 STRIDED = "the strides of its operand are a fact of its memory"
 
@@ -47,7 +48,7 @@ LEFT = {
     **dict.fromkeys(("split.Tensor", "split_copy.Tensor", "unsafe_split.Tensor"), PIECES),
     **dict.fromkeys(("unbind.int", "unbind_copy.int"), PIECES),
     **dict.fromkeys(("prod", "prod.dim_int", "cumprod"), DOUBLING),
-    **dict.fromkeys(("lstm.input", "gru.input", "rnn_tanh.input", "rnn_relu.input"), STEPS),
+    **dict.fromkeys(("lstm.input", "gru.input", "rnn_tanh.input", "rnn_relu.input"), LAYERS),
     **dict.fromkeys(("lstm.data", "rnn_tanh.data", "rnn_relu.data"), STEPS),
     **dict.fromkeys((f"fft_{kind}fft{n}" for kind in ("", "i", "r", "ih") for n in ("", "2", "n")), GIVEN),
     **dict.fromkeys(("fft_irfft", "fft_hfft", "istft"), GIVEN),
@@ -157,7 +158,7 @@ def graph_of(
 
 def _with_backward(recorded: Trace, kept: Any) -> Graph:
     trace = fork(recorded, 1)
-    live = replay_stages(trace, kept.inputs, kept.requires_grad, sized=True)
+    live = replay_stages(trace, kept.inputs, kept.requires_grad)
     carrying = (o if o is not None and o.defined and o.requires_grad else None for o in live.outputs)
     gradients = [None if o is None else jit.ones(tuple(o._array.shape), dtype=o.dtype) for o in carrying]
     record_stage(Chain(trace), (), live, gradients, [edge is not None for edge in live.edges], False)
@@ -330,7 +331,10 @@ MODULES: dict[str, tuple[Callable[[], Any], Sequence[int], Sequence[int]]] = {
     "dropout": (lambda: nn.Sequential(nn.Dropout(0.5), nn.GELU(), nn.Softmax(-1)), (3, 4), (3, 4)),
     "attention": (lambda: Attending(nn.MultiheadAttention(8, 2)), (3, 5, 8), (3, 5)),
     "encoder": (lambda: nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), (3, 5, 8), (3, 5)),
-    "lstm": (lambda: First(nn.LSTM(8, 6, batch_first=True)), (3, 5, 8), (3,)),
+    "lstm": (lambda: First(nn.LSTM(8, 6, batch_first=True)), (3, 5, 8), (3, 5)),
+    "lstm, projected": (lambda: First(nn.LSTM(8, 6, 2, proj_size=2)), (3, 5, 8), (3, 5)),
+    "gru, both ways": (lambda: First(nn.GRU(8, 6, 2, bidirectional=True)), (3, 5, 8), (3, 5)),
+    "rnn": (lambda: First(nn.RNN(8, 6, nonlinearity="relu")), (3, 5, 8), (3, 5)),
     "gru cell": (lambda: nn.GRUCell(8, 6), (3, 8), (3,)),
     "unfold": (lambda: nn.Unfold(2), IMAGES, IMAGES),
     "pixel shuffle": (lambda: nn.PixelShuffle(2), (3, 8, 9, 11), (3, 9, 11)),

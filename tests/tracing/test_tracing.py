@@ -284,9 +284,9 @@ def test_what_a_function_reads_is_named_when_it_is_recorded_anew(change, reason)
 
 def test_the_nearest_recording_is_compared():
     f = jit.trace(lambda x, k, name: x * k)
-    for size, k in ((2, 1), (3, 2), (3, 3)):
-        f(jit.ones(size), k, "a")
-    assert f.explain() == "it was recorded anew because k is 3, not 2"
+    for size, k in ((2, "1"), (3, "2"), (3, "3")):
+        f(jit.ones(size), float(size), k)
+    assert f.explain() == "it was recorded anew because name is '3', not '2'"
 
 
 def test_a_number_that_only_bears_the_name_of_a_global_is_not_read(monkeypatch):
@@ -485,13 +485,14 @@ def test_the_budget_of_paths_is_spent_with_one_warning():
     assert f(jit.ones(1), jit.tensor(3)).item() == 3 and f.hits == 1
 
 
-def test_the_budget_of_keys_is_spent_with_one_warning():
-    f = jit.trace(lambda x, n: x * n)
+def test_the_budget_is_spent_with_one_warning():
+    f = jit.trace(lambda x, n: x * int(n))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for n in range(70):
-            assert f(jit.ones(1), n).item() == n
-    assert f.misses == 64 and len(caught) == 1 and "64 different ways" in str(caught[0].message)
+            assert f(jit.ones(1), str(n)).item() == n
+    caught = [each for each in caught if "untraced" in str(each.message)]
+    assert f.misses == 16 and len(caught) == 1 and "recorded 16 times in 16 calls" in str(caught[0].message)
 
 
 def test_a_function_that_counts_runs_untraced_and_says_so():
@@ -676,7 +677,7 @@ def test_a_trace_inside_a_python_op_and_inside_a_hook():
         assert y.item() == 6 and x.grad.item() == 6
 
 
-# -- numbers that drift ------------------------------------------------------------------------------------------------
+# -- numbers that vary -------------------------------------------------------------------------------------------------
 
 
 def test_a_rate_under_a_schedule_becomes_an_input():
@@ -701,17 +702,9 @@ def test_a_rate_under_a_schedule_becomes_an_input():
         assert_close(net.weight.detach().numpy(), twin.weight.detach().numpy())
         schedule.step()
         reasons.append(traced.explain())
-    assert "optimizer.param_groups.0.lr has become an input" in reasons[4]
-    assert traced.misses == 5  # the first has no state, three are others, the fifth is for all
-    assert traced.hits == 7
-
-
-def test_few_values_stay_baked_in():
-    scale = 1.0
-    f = jit.trace(lambda x: x * scale)
-    for scale in (0.5, 0.25, 1.0) * 3:
-        assert f(jit.ones(1)).item() == scale
-    assert f.misses == 3 and [v.name for v in f.graph.inputs] == ["x"]
+    assert "optimizer.param_groups.0.lr is" in reasons[2] and "as inputs from now on" in reasons[2]
+    assert traced.misses == 3  # the first has no state, the second one value, the third is for all
+    assert traced.hits == 9
 
 
 def test_what_is_decided_upon_is_baked_in_again():
@@ -719,22 +712,18 @@ def test_what_is_decided_upon_is_baked_in_again():
     f = jit.trace(lambda x: x * math.sqrt(scale))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for count in range(20):
+        warnings.filterwarnings("ignore", "at .* has been recorded 10 times")
+        for count in range(12):
             scale = 1.0 + count / 4
             assert f(jit.ones(1, dtype=jit.float64)).item() == math.sqrt(scale)
-    for count in range(20):
+    for count in range(12):
         scale = 1.0 + count / 4
         f(jit.ones(1, dtype=jit.float64))
-    assert f.misses < 35
+    assert f.misses < 20
 
 
-def test_integers_and_other_differences_do_not_drift():
-    count, name = 1, "a"
-    f = jit.trace(lambda x: x * count)
-    for count in range(1, 8):
-        assert f(jit.ones(1)).item() == count
-    assert f.misses == 7
-    scale = 1.0
+def test_numbers_beside_other_differences_stay_baked_in():
+    scale, name = 1.0, "a"
     g = jit.trace(lambda x: x * (scale + len(name)))
     for number in range(7):
         scale, name = float(number), "b" * number

@@ -14,6 +14,7 @@ from typing import Any
 
 from jit.ir import OVERLOADS, Graph, Op, TensorType, Value
 from jit.ir.errors import SchemaError
+from jit.ir.graph import map_template
 from jit.ir.memory_formats import is_in_format
 from jit.ir.schema import Argument
 from jit.ir.types import GENERATOR, ScalarType
@@ -109,6 +110,11 @@ class GraphBuilder:
 
     no_grad = staticmethod(contextlib.nullcontext)
 
+    @staticmethod
+    def is_grad_enabled() -> bool:
+        """False: whoever writes nodes keeps no history of them."""
+        return False
+
     def wrap(self, value: Any) -> Any:
         """A Value as a GraphProxy; anything else as it is."""
         return GraphProxy(self, value) if isinstance(value, Value) else value
@@ -133,12 +139,23 @@ class GraphBuilder:
         values = [_normal(a, v) for a, v in zip(op.arguments, values, strict=True)]
         if op.kind == "composite":
             return op.body(self, *values)
-        types = op.infer([_typed(v) for v in values])
-        operands, attributes = op.split([_unwrapped(v) for v in values])
+        types = op.infer([map_template(self.known, v) for v in values])
+        operands, attributes = op.split([map_template(self.operand, v) for v in values])
         node = self.graph.insert(self.graph.create(op.name, operands, attributes), self.stage)
-        outputs: list[Any] = [GraphProxy(self, node.add_output(t)) for t in types if t is not GENERATOR]
+        outputs: list[Any] = [self.wrap(node.add_output(t)) for t in types if t is not GENERATOR]
         single = len(outputs) == 1 and not op.schema.returns[0].type.is_list
         return outputs[0] if single else outputs
+
+    def known(self, value: Any) -> Any:
+        """The part of an argument that a type rule is told: the type of a tensor, a number as it is."""
+        value = value.value if isinstance(value, GraphProxy) else value
+        if isinstance(value, Value):
+            return _stand_in(value.type) if isinstance(value.type, ScalarType) else value.type
+        return value
+
+    def operand(self, value: Any) -> Any:
+        """The operand of a node for an argument: a tensor's Value, a number as it is."""
+        return value.value if isinstance(value, GraphProxy) else value
 
 
 def _fits(argument: Argument, value: Any) -> bool:
@@ -162,20 +179,5 @@ def _normal(argument: Argument, value: Any) -> Any:
     return value
 
 
-def _typed(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return tuple(_typed(item) for item in value)
-    value = value.value if isinstance(value, GraphProxy) else value
-    if isinstance(value, Value):
-        return _stand_in(value.type) if isinstance(value.type, ScalarType) else value.type
-    return value
-
-
 def _stand_in(type: ScalarType) -> Any:
     return {"int": 1, "float": 1.0, "bool": True}.get(type.name, 1j)
-
-
-def _unwrapped(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return tuple(_unwrapped(item) for item in value)
-    return value.value if isinstance(value, GraphProxy) else value

@@ -9,7 +9,7 @@ from jit.ir.dtypes import COMPLEX
 from jit.ir.kernel import ROWS
 from jit.ir.types import is_contiguous
 
-from .spaces import form_of, has_rows, is_cast, is_join, is_view, main_output
+from .spaces import form_of, has_rows, is_cast, is_join, is_made_up, is_view, main_output
 
 Supported = Callable[[Node], bool]
 """Whether code generation has a kernel for a node."""
@@ -23,14 +23,14 @@ def is_fusable(node: Node, supported: Supported) -> bool:
 def obstacle(node: Node, supported: Supported) -> str | None:
     """Why a node cannot be in any group; None if it can."""
     op = find(node.kind)
-    if op is None or not node.inputs:
+    if op is None or not (node.inputs or is_made_up(node)):
         return f"{node.kind} computes nothing from tensors, so no loop can compute it"
     if not any(value.uses for value in node.outputs):
         return f"nobody reads what {node.kind} gives; it is there because it may raise"
     if op.kernel.product:
         return f"{node.kind} is a step of its own; a pointwise kernel may follow it tile by tile"
     special = is_special(node) or is_join(node)
-    if not special and not is_cast(node) and (op.kind != "pointwise" or len(node.outputs) != 1):
+    if not (special or is_cast(node) or is_made_up(node)) and (op.kind != "pointwise" or len(node.outputs) != 1):
         return f"there is no loop for {node.kind}: it is neither pointwise nor a reduction that kernels know"
     used = [v for v in node.outputs if v.uses] or [main_output(node)]
     if not all(is_known(v.type) for v in (*node.inputs, *used)):

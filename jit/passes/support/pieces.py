@@ -9,6 +9,7 @@ from jit.ir import Graph, Node, TensorType, Value, find
 from jit.ir.errors import Error
 from jit.ir.geometry import Geometry
 from jit.ir.inference import inferred_types
+from jit.ir.sizes import only_if
 
 from .builder import GraphBuilder
 from .spaces import arguments, is_view, sizes_of
@@ -40,8 +41,13 @@ def cuts_of(node: Node) -> list[Cut] | None:
         shown = op.body(Geometry(sizes, labels), *values[1:])
     except Error:  # it would copy
         return None
-    cuts = [_cut(sizes, labels, geometry) for geometry in (shown if isinstance(shown, list) else [shown])]
+    cuts = [_found_cut(sizes, labels, geometry) for geometry in (shown if isinstance(shown, list) else [shown])]
     return None if None in cuts else [cut for cut in cuts if cut is not None]
+
+
+def _found_cut(sizes: tuple[int, ...], labels: tuple[int, ...], shown: Geometry) -> Cut | None:
+    """The cut, if it is one: that it is none holds for all sizes."""
+    return _cut(sizes, labels, shown) if only_if(lambda: _cut(sizes, labels, shown)) else None
 
 
 def _cut(sizes: tuple[int, ...], labels: tuple[int, ...], shown: Geometry) -> Cut | None:

@@ -38,6 +38,7 @@ from jit.ir import Node, Op, TensorType, Value, find, kernel_of
 from jit.ir.errors import Error
 from jit.ir.geometry import Geometry, wrap_dims
 from jit.ir.kernel import GROUP, ROWS
+from jit.ir.sizes import are_decided, estimating
 from jit.ir.types import UNDEFINED
 
 Axes = tuple[int | None, ...]
@@ -95,6 +96,11 @@ def is_join(node: Node) -> bool:
 def is_gather(node: Node) -> bool:
     """True for what picks rows by their numbers."""
     return kernel_of(node.kind).form == "gather"
+
+
+def is_made_up(node: Node) -> bool:
+    """True for what follows from the positions of elements alone: a range, an identity, one number everywhere."""
+    return kernel_of(node.kind).form == "positions" and not node.inputs
 
 
 def is_view(node: Node) -> bool:
@@ -191,7 +197,7 @@ class IterationSpace:
         left = list(leaves)
         for size in sizes:
             taken, product = [], 1
-            while product < size and left:
+            while 0 < product < size and left:
                 leaf, wanted = left.pop(0), size // product
                 if self.extents[leaf] > wanted and self.extents[leaf] % wanted == 0 and wanted > 1:
                     leaf, rest = self._cut(leaf, wanted)
@@ -234,18 +240,40 @@ class IterationSpace:
 
     def admit(self, node: Node, leaving: Sequence[Value] = ()) -> None:
         """Let `node` be a member, of whose results `leaving` are stored; SpaceDeclined says why it cannot be."""
-        state = list(self.extents), self.reduced, set(self.in_memory), dict(self.inside), self.scans
+        if are_decided():
+            self._decline_by_estimate(node, leaving)
+        state = self._state()
         try:
-            asked = self._asked(node)
-            demands = self._demands(node, asked)
-            self._check(demands)
-            if not is_join(node) and not all(value in self.axes and self.covers(value) for value in leaving):
-                raise SpaceDeclined("its result is needed elsewhere, and the group does not run over all of it alike")
+            demands = self._admitted(node, leaving)
         except SpaceDeclined:
-            self.extents, self.reduced, self.in_memory, self.inside, self.scans = state
+            self._return_to(state)
             raise
         self.members.add(node)
         self.demands.update(((node, value), axes) for value, axes in demands.items())
+
+    @estimating()
+    def _decline_by_estimate(self, node: Node, leaving: Sequence[Value]) -> None:
+        """Refuse a node without a condition on sizes: whatever they are, it may run by itself."""
+        state = self._state()
+        try:
+            self._admitted(node, leaving)
+        finally:
+            self._return_to(state)
+
+    def _admitted(self, node: Node, leaving: Sequence[Value]) -> dict[Value, Axes]:
+        """Along which axes a node that is admitted reads its operands."""
+        asked = self._asked(node)
+        demands = self._demands(node, asked)
+        self._check(demands)
+        if not is_join(node) and not all(value in self.axes and self.covers(value) for value in leaving):
+            raise SpaceDeclined("its result is needed elsewhere, and the group does not run over all of it alike")
+        return demands
+
+    def _state(self) -> tuple[Any, ...]:
+        return list(self.extents), self.reduced, set(self.in_memory), dict(self.inside), self.scans, dict(self.axes)
+
+    def _return_to(self, state: tuple[Any, ...]) -> None:
+        self.extents, self.reduced, self.in_memory, self.inside, self.scans, self.axes = state
 
     def covers(self, value: Value) -> bool:
         """Whether a value can be stored: it runs along all axes, or along all that are not reduced."""
@@ -391,8 +419,10 @@ class IterationSpace:
             except SpaceDeclined as reason:
                 raise SpaceDeclined("it would be computed again for every element that reads it") from reason
             row = self.leaves(rest)
-            rows = math.prod(self.extents[a] for a in self.wide - set(row))
-            if rows < FEW_ROWS and math.prod(sizes[d] for d in wide) >= LONG_ROW:
+            with estimating():
+                rows = math.prod(self.extents[a] for a in self.wide - set(row))
+                is_better_shared = rows < FEW_ROWS and math.prod(sizes[d] for d in wide) >= LONG_ROW
+            if is_better_shared:
                 raise SpaceDeclined("it has few long rows, and what follows is better shared out among threads")
             self._set_row(tuple(row))
         else:

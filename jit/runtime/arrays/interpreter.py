@@ -8,10 +8,9 @@ Unoptimised graphs give the same bits as eager mode, because both run `jit.runti
 
 from __future__ import annotations
 
-import math
-import operator
 from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 import numpy as np
@@ -20,12 +19,14 @@ from jit.ir import Graph, Node, Op, TensorType, Value, find
 from jit.ir.errors import GraphError
 from jit.ir.graph import Ref, leaves, map_template
 from jit.ir.refusals import FOREIGN, note_of_numbers
-from jit.ir.scalars import exactly
+from jit.ir.scalars import exactly, scalar_function
+from jit.ir.size_uses import symbols_in
 from jit.ir.sizes import SizeExpr, SizeSymbol
 
 from .attempts import attempt
 from .execute import execute
 from .programs import GuardFailed, Instruction, Program, Registers, Runner
+from .size_instructions import SizeFacts, size_instruction
 
 if TYPE_CHECKING:
     from ..kernels.fusion import FusedGroup
@@ -46,11 +47,20 @@ class Host(Protocol):
 
 
 class Assembler:
-    """Makes programs of nodes: one register for each value, and instructions that read and write them."""
+    """Makes programs of nodes: one register for each value, and instructions that read and write them.
 
-    def __init__(self, graph: Graph, host: Host | None = None) -> None:
+    Args:
+        graph: The graph.
+        host: Calls Python and native functions.
+        recurrences: Runs operators that have steps, as `execute` does, and is told which results are `wanted`.
+    """
+
+    def __init__(
+        self, graph: Graph, host: Host | None = None, recurrences: Callable[..., list[Any]] | None = None
+    ) -> None:
         self.graph = graph
         self.host = host
+        self.recurrences = recurrences
         self.count = 0
         """The number of registers."""
         self.guards = 0
@@ -58,6 +68,8 @@ class Assembler:
         self.registers: dict[Value, int] = {}
         self.sizes: dict[SizeExpr, int] = {}
         """The registers of sizes that are expressions."""
+        self._known: dict[SizeExpr, int] = {}
+        """The earliest stage that computes each of them, for itself and those after it."""
         self._symbols: dict[SizeSymbol, tuple[int, int]] = {}
         """The input, by its register, and the dim that each symbol is the size of."""
         self.programs = [Program() for _ in graph.stages]
@@ -73,25 +85,48 @@ class Assembler:
                 self._symbols.setdefault(symbol, (self.registers[value], dim))
 
     def _compute_sizes(self, template: Any, program: Program, node: Node) -> None:
-        """Let the expressions in a template have registers, with instructions that compute them."""
-        for size in leaves(template):
-            if type(size) is SizeExpr and size not in self.sizes:
-                self.sizes[size] = self.count
-                self.count += 1
-                program.instructions.append(self._size_instruction(size))
-                program.nodes.append(node)
+        """Let the expressions in a template have registers, with instructions that compute them.
 
-    def _size_instruction(self, size: SizeExpr) -> Instruction:
-        symbols = sorted(size.symbols, key=str)
+        Later stages begin with the symbols as numbers, so that no input is kept for its sizes.
+        """
+        for size in leaves(template):
+            if type(size) is SizeExpr:
+                if program is not self.programs[0]:
+                    for symbol in sorted(size.symbols, key=str):
+                        self._compute_size(symbol.size, self.programs[0], self.graph.stages[0].result)
+                self._compute_size(size, program, node)
+
+    def _compute_size(self, size: SizeExpr, program: Program, node: Node) -> None:
+        stage = next(number for number, each in enumerate(self.programs) if each is program)
+        if size not in self.sizes:
+            self.sizes[size] = self.count
+            self.count += 1
+        if stage < self._known.get(size, len(self.programs)):  # stages return when all of them have their instructions
+            self._known[size] = stage
+            program.instructions.append(self._size_instruction(size, program is not self.programs[0]))
+            program.nodes.append(node)
+
+    def _size_instruction(self, size: SizeExpr, is_later: bool) -> Instruction:
+        symbols = tuple(sorted(size.symbols, key=str))
         if not self._symbols.keys() >= size.symbols:
             raise GraphError(f"the size {size} is used, and no input says what {', '.join(map(str, symbols))} are")
-        places, function, result = [self._symbols[s] for s in symbols], size.function(symbols), self.sizes[size]
+        places = [(self.sizes[s.size], -1) if is_later else self._symbols[s] for s in symbols]
+        return size_instruction(SizeFacts(self.sizes[size], size, symbols, tuple(places)))
 
-        def run(r: Registers) -> None:
-            r[result] = function(*[r[register].shape[dim] for register, dim in places])
+    def register_of_sizes(self, symbols: Sequence[SizeSymbol]) -> int:
+        """The register of a tuple of the values of symbols, which stage 0 makes first of all."""
+        register, program = self.count, self.programs[0]
+        self.count += 1
+        places = tuple(self._symbols[symbol] for symbol in symbols)
+        program.instructions.insert(0, size_instruction(SizeFacts(register, None, tuple(symbols), places)))
+        program.nodes.insert(0, Node(None, "prim::sizes", (), {}))
+        return register
 
-        run.touched = (result, *(register for register, _ in places))  # type: ignore[attr-defined]
-        return run
+    @property
+    def symbols(self) -> list[SizeSymbol]:
+        """The symbols of which nodes speak; an input that has others alone need not be there."""
+        named = symbols_in(self.graph.nodes)
+        return [symbol for symbol in self._symbols if symbol in named]
 
     def finish(self) -> None:
         """Note what stages return and when registers are freed, once all nodes have their instructions."""
@@ -119,13 +154,16 @@ class Assembler:
         """Add the instructions of a node; `registers` are those of a body."""
         registers = self.registers if registers is None else registers
         body = node.attributes.get("body")
-        if isinstance(body, Graph) and node.kind != "prim::FusionGroup":
+        if isinstance(body, Graph) and (node.kind != "prim::FusionGroup" or symbols_in(body.nodes)):
             self._lower_body(node, body, program, registers)
             return
         places: Places = registers
         if any(type(leaf) is SizeExpr for leaf in leaves((node.args, node.attributes))):
             self._compute_sizes((node.args, node.attributes), program, node)
             places = ChainMap(cast("dict[Any, int]", registers), cast("dict[Any, int]", self.sizes))
+        if node.kind == "prim::Constant" and type(node.attributes["value"]) is SizeExpr:
+            registers[node.output] = places[node.attributes["value"]]
+            return
         results = [self.new_register(value, registers) for value in node.outputs]
         program.instructions.append(self.instruction(node, results, places))
         program.nodes.append(node)
@@ -141,16 +179,22 @@ class Assembler:
     def instruction(self, node: Node, results: list[int], registers: Places) -> Instruction:
         op = find(node.kind)
         if op is not None:
-            return _op_instruction(op, node, results, registers)
+            return _op_instruction(op, node, results, registers, self._runner(op, node))
         if node.kind in _PRIMITIVES:
             return _PRIMITIVES[node.kind](self, node, results, registers)
-        if node.kind.startswith("prim::") and node.kind[6:] in _SCALARS:
+        if scalar_function(node.kind) is not None:
             return _scalar_instruction(node, results, registers)
         if node.kind.startswith(("^", "cpp::")):
             return self._host_instruction(node, results, registers)
         raise GraphError(
             f"the interpreter does not know {node.kind}; it runs aten::, prim::, ^PythonOps and cpp:: nodes"
         )
+
+    def _runner(self, op: Op, node: Node) -> Callable[..., list[Any]]:
+        """The function that runs an operator as `execute` does."""
+        if op.recurrence is None or self.recurrences is None:
+            return execute
+        return partial(self.recurrences, wanted=[bool(value.uses) for value in node.outputs])
 
     def _host_instruction(self, node: Node, results: list[int], registers: Places) -> Instruction:
         inputs = [registers[value] for value in node.inputs]
@@ -215,7 +259,7 @@ class Interpreter(Runner):
         """No native calls."""
         return [()] * len(self.programs)
 
-    def native_call(self, stage: int) -> Any:
+    def native_call(self, stage: int, arrays: Sequence[Any] = ()) -> Any:
         """None: the interpreter goes node by node."""
         return None
 
@@ -288,7 +332,9 @@ def _has_register(leaf: Any) -> bool:
     return isinstance(leaf, Value) or type(leaf) is SizeExpr
 
 
-def _op_instruction(op: Op, node: Node, results: list[int], registers: Places) -> Instruction:
+def _op_instruction(
+    op: Op, node: Node, results: list[int], registers: Places, execute: Callable[..., list[Any]]
+) -> Instruction:
     if op.kind == "composite":
         raise GraphError(f"{node.kind} has no body to run; it was parsed or built without one, so decompose it first")
     attributes = {k: node.resolve(v) for k, v in node.attributes.items()}
@@ -319,17 +365,11 @@ def _op_instruction(op: Op, node: Node, results: list[int], registers: Places) -
 
 # -- primitives --------------------------------------------------------------------------------------------------
 
-_SCALARS: dict[str, Callable[..., Any]] = {
-    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "truediv": operator.truediv,
-    "floordiv": operator.floordiv, "mod": operator.mod, "pow": operator.pow, "and": operator.and_, "or": operator.or_,
-    "xor": operator.xor, "lshift": operator.lshift, "rshift": operator.rshift, "neg": operator.neg, "abs": abs,
-    "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
-    "floor": math.floor, "ceil": math.ceil, "trunc": math.trunc, "sqrt": math.sqrt,
-}  # fmt: skip
-
 
 def _scalar_instruction(node: Node, results: list[int], registers: Places) -> Instruction:
-    fetch, function, (only,) = _fetcher(node.operands, registers), _SCALARS[node.kind[6:]], results
+    found = scalar_function(node.kind)
+    assert found is not None
+    fetch, function, (only,) = _fetcher(node.operands, registers), found.python, results
 
     def run(r: Registers) -> None:
         numbers = fetch(r)

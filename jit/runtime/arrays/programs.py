@@ -66,7 +66,7 @@ class Engine(Protocol):
     def natives(self) -> Sequence[Sequence[Any]]:
         """Per stage the native calls of the local plan, in order; empty where there is no native code."""
 
-    def native_call(self, stage: int) -> Any:
+    def native_call(self, stage: int, arrays: Sequence[Any] = ()) -> Any:
         """The one native call that a stage consists of; None if there is more to it."""
 
     @property

@@ -20,7 +20,7 @@ from typing import Any
 
 from jit.ir.errors import CompileError
 
-from ..kernels.codegen import geometry_of
+from ..kernels.codegen import geometry_of, words_of
 from ..kernels.nest import Nest
 from ..kernels.schedule import Loops, schedule
 from ..llvm.function import LoweredFunction
@@ -68,7 +68,7 @@ class DeviceKernel:
     @property
     def geometry(self) -> Any:
         """The numbers that it is launched with, as ctypes' int64 array: the second parameter, by value."""
-        return geometry_of(self.nest, self.loops, self.function)
+        return words_of(geometry_of(self.nest, self.loops, self.function))
 
     def assemble(self) -> bytes:
         """The machine code that ptxas makes of the PTX, see the function `assemble`."""

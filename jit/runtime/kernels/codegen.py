@@ -21,11 +21,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jit.ir.errors import CompileError, DimError, DivisionError
+from jit.ir.sizes import estimating
 
 from ..targets.target import Target
 from . import cache as caching
 from . import recipes
 from .code_store import STORE, Code
+from .sized import at_sizes
 
 if TYPE_CHECKING:  # a process that finds its plans in the cache needs none of these
     from ..llvm.function import LoweredFunction
@@ -61,6 +63,7 @@ class Kernel:
         self.loops = loops
         self.geometry = geometry_of(nest, loops, code)
         """The numbers that the function is called with."""
+        self._words: Any = None
         self.scratch_bytes = _kept(nest, loops, code)[None]
         """The scratch memory that a call needs, in bytes, aligned to 64; 0 for most kernels."""
         self._call = _SIGNATURE(code.address)
@@ -92,7 +95,7 @@ class Kernel:
         """The number of turns of the outermost loop, if they may be shared out among threads; else 1."""
         return self.loops.extents[0] if self.loops.parallel else 1
 
-    def part(self, start: int, stop: int) -> Any:
+    def part(self, start: int, stop: int) -> list[int]:
         """`geometry` for the turns `start` to `stop` of `rows`; the results are those of one call, bit for bit."""
         return geometry_of(self.nest, self.loops, self.code, start, stop)
 
@@ -121,7 +124,9 @@ class Kernel:
 
     def run(self, data: Any) -> None:
         """Call the function with the addresses of the buffers; the caller vouches for them and keeps them alive."""
-        check_status(self._call(data, self.geometry))
+        if self._words is None:
+            self._words = words_of(self.geometry)
+        check_status(self._call(data, self._words))
 
     def _refuse_layout(self, array: Array, dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...]) -> None:
         """Raise CompileError, unless only strides of dims with one element, or of empty arrays, differ."""
@@ -168,9 +173,22 @@ def compile_nests(nests: Sequence[Nest], target: Target | None = None) -> list[K
 
     target = target or Target.host()
     loops = [schedule(nest) for nest in nests]
-    writers = [partial(_lowered, nest, order, target) for nest, order in zip(nests, loops)]
-    codes = _found_or_compiled([recipes.of_nest(nest) for nest in nests], writers, target)
+    here = [_as_numbers(nest, order) for nest, order in zip(nests, loops)]
+    writers = [partial(_lowered, nest, order, target) for nest, order in here]
+    codes = _found_or_compiled([recipes.of_nest(nest) for nest, _ in here], writers, target)
     return [Kernel(nest, code, order) for nest, code, order in zip(nests, codes, loops)]
+
+
+def _as_numbers(nest: Nest, loops: Loops) -> tuple[Nest, Loops]:
+    """A nest and its loops at the sizes of just now, for which code is chosen that is right for all others."""
+    with estimating():
+        found = at_sizes(nest, int)
+        if found is nest:
+            return nest, loops
+        kinds = ("reads", "points", "indices")
+        if any(len(getattr(nest, kind)) != len(getattr(found, kind)) for kind in kinds):
+            raise CompileError(f"{nest.name}: two of its maps are equal at these sizes, though not at all of them")
+        return found, at_sizes(loops, int)
 
 
 def _lowered(nest: Nest, loops: Loops, target: Target) -> LoweredFunction:
@@ -228,7 +246,7 @@ _ALIGNMENT = 64
 
 def geometry_of(
     nest: Nest, loops: Loops, function: LoweredFunction | Code, start: int = 0, stop: int | None = None
-) -> Any:
+) -> list[int]:
     """The numbers that a function asks for, as it reads them; the outermost loop runs from `start` to `stop`."""
     from .nest import Bound
 
@@ -244,7 +262,7 @@ def geometry_of(
         if kind in ("offset", "stride"):
             map, unit = maps[where[0]]
             steps = loops.strides[where[0]]
-            return int(steps[where[1]] if kind == "stride" else map.offset + start * steps[0]) * unit
+            return (steps[where[1]] if kind == "stride" else map.offset + start * steps[0]) * unit
         if kind == "size":
             point = nest.points[where[0]]
             assert isinstance(point, Bound)
@@ -256,7 +274,11 @@ def geometry_of(
             return index.size
         return index.stride * next(unit for access, unit in accesses if index in access.gather)
 
-    numbers = [value(*key) for key in function.numbers]
+    return [value(*key) for key in function.numbers]
+
+
+def words_of(numbers: Sequence[int]) -> Any:
+    """Numbers as functions read them: int64, in memory."""
     return (ctypes.c_int64 * max(len(numbers), 1))(*numbers)
 
 

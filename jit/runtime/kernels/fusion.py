@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,8 @@ import numpy as np
 from jit.ir import Graph, Node, TensorType, Value, find, kernel_of
 from jit.ir.errors import CompileError
 from jit.ir.geometry import Geometry
+from jit.ir.graph import leaves
+from jit.ir.sizes import SizeExpr, estimating
 from jit.ir.types import contiguous_strides
 from jit.passes.support.spaces import (
     Axes,
@@ -35,6 +38,7 @@ from jit.passes.support.spaces import (
     is_cast,
     is_gather,
     is_join,
+    is_made_up,
     is_view,
     main_output,
     sizes_of,
@@ -113,7 +117,7 @@ class _GroupLowering:
             self._place_views(node)
         self.space = self._admitted()
         self.row = self.space.reduced or ()
-        self.terms = Terms(self.row, self._position())
+        self.terms = Terms(self.row, self._position(), len(self._order))
         self.known: dict[Value, Term] = {}
         self._reads: dict[tuple[Access, frozenset[int]], Term] = {}
 
@@ -175,7 +179,7 @@ class _GroupLowering:
                 self.known[node.output] = self.terms.cast(self._operand(node, node.inputs[0]), dtype_of(node.output))
             elif kernel_of(node.kind).terms is not None:
                 operands = {value: self._operand(node, value) for value in node.inputs}
-                self.known.update(expanded(self.terms, node, operands))
+                self.known.update(expanded(self.terms, node, operands, partial(self._along, node)))
             else:
                 self._pointwise(node)
 
@@ -204,9 +208,16 @@ class _GroupLowering:
         index = Index(Access(place, strides, geometry.offset), row, sizes_of(weight)[0])
         return self._read(weight, self.space.demands[node, weight], (index,))
 
+    def _along(self, node: Node, dim: int, step: int) -> tuple[tuple[int, ...], frozenset[int]]:
+        """The way of a step along a dim of a node's first result, see `terms.Along`."""
+        axes = self.space.axes[node.outputs[0]][dim : dim + 1]
+        return self._spread(axes, (step,)), frozenset(self.space.leaves(axes))
+
     def _pointwise(self, node: Node) -> None:
-        values = list(dict.fromkeys(node.inputs))
+        values: list[Any] = list(dict.fromkeys(node.inputs))
         operands = [self._operand(node, value) for value in values]
+        sizes = list(dict.fromkeys(leaf for leaf in node.operands if type(leaf) is SizeExpr))
+        values, operands = values + sizes, operands + [self.terms.size(size) for size in sizes]
 
         def function(m: Any, *numbers: Any) -> Any:
             return _compute(m, node, dict(zip(values, numbers, strict=True)))
@@ -230,6 +241,7 @@ class _GroupLowering:
         name = "_".join(dict.fromkeys(kinds))[:60].strip("_") or "copy"
         return Nest(extents, self.inputs, self.outputs, tuple(steps), len(self.row), name, comments, cost)
 
+    @estimating()
     def _keeps(self) -> bool:
         """Whether a row is short enough to be kept."""
         points = 1
@@ -380,7 +392,12 @@ def _repeated_costs(terms: Terms) -> dict[Term, int]:
     return costs
 
 
-def _compute(m: Any, node: Node, known: dict[Value, Any]) -> Any:
+def _is_known(operand: Any) -> bool:
+    """Whether an operand's value is told when the kernel runs."""
+    return isinstance(operand, Value) or type(operand) is SizeExpr
+
+
+def _compute(m: Any, node: Node, known: dict[Any, Any]) -> Any:
     """One op at one point, with the casts that the registry prescribes."""
     op, values = arguments(node)
     typed = [v.type if isinstance(v, Value) else v for v in values]
@@ -388,7 +405,7 @@ def _compute(m: Any, node: Node, known: dict[Value, Any]) -> Any:
     for index in op.tensors:
         if values[index] is not None:
             value = values[index]
-            values[index] = m.cast(known[value], dtype) if isinstance(value, Value) else m.constant(value, dtype)
+            values[index] = m.cast(known[value], dtype) if _is_known(value) else m.constant(value, dtype)
     return m.cast(op.body(m, *values), dtype_of(node.output))
 
 
@@ -402,6 +419,8 @@ def supports(node: Node) -> bool:
     form, terms = form_of(node), kernel_of(node.kind).terms
     if form == "join":
         return True
+    if is_made_up(node):
+        return _supports_made_up(node)
     pointwise = (op := find(node.kind)) is not None and op.kind == "pointwise"
     if not pointwise and terms is None and form not in ("gather", "cast"):
         return False
@@ -415,10 +434,21 @@ def supports(node: Node) -> bool:
     return _supported[key]
 
 
+def _supports_made_up(node: Node) -> bool:
+    """Whether there is a kernel for what follows from positions, asked once for all numbers and sizes."""
+    type_ = node.output.type
+    assert isinstance(type_, TensorType)
+    key = (node.kind, type_.dtype, type_.ndim, *(type(leaf) for leaf in leaves(node.attributes)))
+    if key not in _supported:
+        _supported[key] = recipes.answered("made up", recipes.of_node(node), lambda: _try(node, False))
+    return _supported[key]
+
+
 def _small(type_: Any) -> TensorType:
     return TensorType(type_.dtype, (4,) if type_.ndim else ())
 
 
+@estimating()
 def _try(node: Node, pointwise: bool) -> bool:
     from ..llvm.lower import lower
     from ..targets.target import Target
@@ -430,6 +460,8 @@ def _try(node: Node, pointwise: bool) -> bool:
     copy.stage = 0
     if pointwise:
         copy.output.type = TensorType(node.output.type.dtype, (4,))  # type: ignore[attr-defined]
+    elif not node.inputs:
+        copy.output.type = TensorType(node.output.type.dtype, (4,) * node.output.type.ndim)  # type: ignore[attr-defined]
     graph.set_return([copy.outputs[0] if pointwise else main_output(copy)])
     try:
         nest = group_nest(graph, [_contiguous(v.type) for v in graph.inputs])

@@ -111,7 +111,7 @@ def _widest(nest: Nest) -> int:
 
 
 def _widest_read(nest: Nest) -> int:
-    return max(4, *(b.dtype.itemsize for b in nest.inputs))
+    return max([4, *(b.dtype.itemsize for b in nest.inputs)])
 
 
 def _accumulated(nest: Nest) -> list[int]:

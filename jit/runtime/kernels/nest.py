@@ -144,6 +144,8 @@ class Position(NestRecord):
 
     strides: tuple[int, ...]
     offset: int = 0
+    number: int = 0
+    """Tells apart those that sizes decide on, which may be equal at some sizes."""
 
 
 @dataclass(eq=False, repr=False)
@@ -396,13 +398,13 @@ def _touched(extents: tuple[int, ...], access: Access) -> Geometry:
     dims, offset = dict(enumerate(zip(extents, access.strides, strict=True))), access.offset
     for number, bound in enumerate(access.within):
         looked_at = [d for d, s in enumerate(bound.strides) if s and extents[d] > 1 and d in dims]
-        units = {access.strides[d] / bound.strides[d] for d in looked_at} or {0}
-        if len(units) == 1 and (unit := units.pop()) == int(unit):
+        units = {divmod(access.strides[d], bound.strides[d]) for d in looked_at} or {(0, 0)}
+        if len(units) == 1 and (unit := units.pop())[1] == 0:
             low, high = Geometry(extents, bound.strides, bound.offset).extent()
             low, high = max(low, 0), min(high, bound.size - 1)
-            offset += (low - bound.offset) * int(unit)
+            offset += (low - bound.offset) * unit[0]
             dims = {d: size for d, size in dims.items() if d not in looked_at}
-            dims[len(extents) + number] = (max(high - low + 1, 0), int(unit))
+            dims[len(extents) + number] = (max(high - low + 1, 0), unit[0])
     sizes, strides = (
         zip(*dims.values(), *((i.size, i.stride) for i in access.gather), strict=True) if dims else ((), ())
     )

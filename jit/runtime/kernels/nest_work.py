@@ -29,6 +29,7 @@ class NestWork(Work):
     grain = 64  # so that parts of long rows begin where vectors do
     long = 1 << 19
     is_linear = True
+    is_late = False
 
     @staticmethod
     def of(node: Node, nest: Nest, share: float = 1.0) -> NestWork:

@@ -18,6 +18,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+
+from jit.ir.sizes import estimating, only_if
 
 from .nest import Access, Bound, Nest, Position, Reduce
 
@@ -96,17 +99,23 @@ def merged(nest: Nest, maps: Sequence[Map], dims: Sequence[int], ordered: bool) 
     """The loops of `dims`, outermost first."""
     moving = [d for d in dims if nest.extents[d] != 1]
     if not ordered:
-        largest = _largest(nest, maps)
-        moving.sort(key=lambda d: _rank(largest, d), reverse=True)
+        with estimating():
+            largest = _largest(nest, maps)
+            moving.sort(key=lambda d: _rank(largest, d), reverse=True)
     loops: list[Loop] = []
     for dim in moving:
         column, extent = tuple(m.strides[dim] for m in maps), nest.extents[dim]
-        if loops and all(outer == inner * extent for outer, inner in zip(loops[-1][1], column, strict=True)):
+        if loops and only_if(partial(_is_one_loop, loops[-1][1], column, extent)):
             # for o in range(n): for i in range(m): x[o * m * s + i * s]   ->   for i in range(n * m): x[i * s]
             loops[-1] = loops[-1][0] * extent, column
         else:
             loops.append((extent, column))
     return loops
+
+
+def _is_one_loop(outer: Sequence[int], inner: Sequence[int], extent: int) -> bool:
+    """Whether a loop goes on, turn by turn of the outer one, where the one inside of it ends."""
+    return all(far == near * extent for far, near in zip(outer, inner, strict=True))
 
 
 def _rank(maps: Sequence[Map], dim: int) -> tuple[int, int]:
@@ -129,6 +138,7 @@ def _largest(nest: Nest, maps: Sequence[Map]) -> list[Map]:
 # -- where vectors run -------------------------------------------------------------------------------------------
 
 
+@estimating()
 def _lane(nest: Nest, parallel: Sequence[Loop], row: Sequence[Loop]) -> int:
     """The index of the loop that vectors run along: the cheaper one, see Note [Where vectors run]."""
     last = len(parallel) + len(row) - 1
@@ -163,6 +173,7 @@ def is_contraction(nest: Nest) -> bool:
     return any(isinstance(r, Reduce) and r.monoid == "dot" for step in nest.steps for r in step.results)
 
 
+@estimating()
 def _contraction(nest: Nest, parallel: list[Loop], row: list[Loop]) -> Loops:
     """Vectors along the loop that suits the write, then the loop along which a factor stands still, then the row."""
     if not parallel:

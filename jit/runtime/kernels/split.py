@@ -33,6 +33,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from jit.ir.dtypes import DType, int64
+from jit.ir.sizes import SizeExpr, only_if
 from jit.ir.types import contiguous_strides
 
 from . import recipes
@@ -77,7 +78,7 @@ def is_worth(nest: Nest) -> bool:
     if any(step.scans for step in inner) or any(isinstance(result, Keep) for result in results):
         return False
     monoids = {result.monoid for result in results if isinstance(result, Reduce)}
-    return bool(monoids) and "dot" not in monoids and (_is_few(nest, len(inner)) or _is_tall(nest))
+    return bool(monoids) and "dot" not in monoids and only_if(lambda: _is_few(nest, len(inner)) or _is_tall(nest))
 
 
 def _is_few(nest: Nest, passes: int) -> bool:
@@ -116,6 +117,9 @@ def blocks_of(row: Sequence[int], points: int) -> tuple[int, int, int]:
     inner = [math.prod(row[loop + 1 :]) for loop in range(len(row))]
     loop = next(loop for loop, count in enumerate(inner) if count <= points)
     extent, inside = row[loop], inner[loop]
+    if type(extent) is SizeExpr:
+        most = points // inside
+        return loop, extent // most, most
     most = min(points // inside, extent)
     fewest = -(-extent // most)
     even = next((count for count in range(fewest, 2 * fewest + 1) if extent % count == 0), None)

@@ -14,11 +14,14 @@ from typing import Any
 from jit.ir import Node, TensorType, Value
 from jit.ir.dtypes import DType, float32, int64
 from jit.ir.errors import CompileError
+from jit.ir.sizes import SizeExpr, any_symbolic
 from jit.passes.support.spaces import arguments, main_output, row_length
 
 from .nest import Access, NestScan, Position
 
 SCAN_COST = 8
+Along = Callable[[int, int], tuple[tuple[int, ...], frozenset[int]]]
+"""The strides along the nest's extents of a step along a dim, and the axes along which one leads further."""
 
 
 @dataclass(eq=False, repr=False)
@@ -62,10 +65,13 @@ class Reduced(Term):
 class Terms:
     """Makes terms, in topological order."""
 
-    def __init__(self, row: tuple[int, ...], position: Position | None) -> None:
+    def __init__(self, row: tuple[int, ...], position: Position | None, dims: int) -> None:
         self.row = frozenset(row)
         self._position = position
+        self._dims = dims
         self.all: list[Term] = []
+        self._told: dict[tuple[Any, ...], int] = {}
+        """The numbers of places that sizes decide on."""
 
     def _add(self, term: Any) -> Any:
         self.all.append(term)
@@ -96,6 +102,17 @@ class Terms:
         if self._position is None:
             raise CompileError("the position of an extremum needs a row; reduce a dim of more than one element")
         return self.read(self._position, int64, self.row)
+
+    def size(self, size: int) -> Term:
+        """A size that is told when the kernel runs."""
+        return self.place((0,) * self._dims, size, frozenset())
+
+    def place(self, strides: tuple[int, ...], offset: int, axes: frozenset[int]) -> Term:
+        """The number `offset + sum(i * stride)` at each point; what sizes decide on is told when the kernel runs."""
+        number = 0
+        if any_symbolic(strides, (offset,)):
+            number = self._told.setdefault((strides, offset), len(self._told) + 1)
+        return self.read(Position(strides, offset, number), int64, axes)
 
     def running(self, monoid: str, term: Term) -> Term:
         """The running result of the row's terms at each point; a row of one point leaves it as it is."""
@@ -135,11 +152,11 @@ def dtype_of(value: Value) -> DType:
 class Rows:
     """The builder `t` of an operator's terms, see Note [Terms] in `jit.ir.kernel`: terms of one node of a group."""
 
-    def __init__(self, terms: Terms, node: Node) -> None:
+    def __init__(self, terms: Terms, node: Node, along: Along) -> None:
         self.row = terms.row
         """The axes of the row; empty if it has one element."""
         self.dtype = dtype_of(main_output(node))
-        self._terms, self._node = terms, node
+        self._terms, self._node, self._along = terms, node, along
         self.cast, self.apply, self.reduce = terms.cast, terms.apply, terms.reduce
         self.extreme, self.position, self.running = terms.extreme, terms.position, terms.running
 
@@ -164,14 +181,44 @@ class Rows:
 
     def over(self, term: Term, number: float) -> Term:
         """The term divided by a number, which may be 0, as numpy divides."""
+        if type(number) is SizeExpr:
+            return self.apply(lambda m, x, size: x / m.cast(size, x.dtype), term, self._terms.size(number))
         return self.apply(lambda m, x: x / m.constant(number, x.dtype), term)
 
+    def place(self, dim: int, start: int = 0, step: int = 1) -> Term:
+        """The place along a dim of the first result, counted from `start` in steps."""
+        if type(step) is SizeExpr:  # strides that sizes decide on might be 0 or 1 when code is made
+            counted = self.apply(lambda m, i, n: i * n, self.place(dim), self._terms.size(step))
+            return self.apply(lambda m, i, n: i + n, counted, self.number(_checked(start), int64))
+        strides, axes = self._along(dim, _checked(step))
+        return self._terms.place(strides, _checked(start), axes)
 
-def expanded(terms: Terms, node: Node, operands: Mapping[Value, Term]) -> dict[Value, Term]:
-    """The results of an operator that goes along rows, in terms of its operands."""
+    def number(self, number: Any, dtype: DType) -> Term:
+        """A number, which may be a size."""
+        if type(number) is SizeExpr:
+            return self.cast(self._terms.size(number), dtype)
+        return self.apply(lambda m: m.constant(number, dtype), dtype=dtype, cost=0)
+
+
+def _checked(number: int) -> int:
+    """A number that int64 holds."""
+    if type(number) is not SizeExpr and not -(2**63) <= number < 2**63:
+        raise CompileError(f"{number} is no int64; the interpreter counts with it")
+    return number
+
+
+def expanded(terms: Terms, node: Node, operands: Mapping[Value, Term], along: Along) -> dict[Value, Term]:
+    """The results of an operator that has terms, in terms of its operands.
+
+    Args:
+        terms: Those of the group, to which they are added.
+        node: The operator.
+        operands: Its operands.
+        along: The way of a step along a dim of its first result, and the axes on which that depends.
+    """
     op, values = arguments(node)
     assert op.kernel.terms is not None
     given = [operands[value] if isinstance(value, Value) else value for value in values]
-    found = op.ask(op.kernel.terms, given, Rows(terms, node))
+    found = op.ask(op.kernel.terms, given, Rows(terms, node, along))
     made = zip(node.outputs, (found,) if isinstance(found, Term) else found)  # there may be more results than terms
     return {value: terms.cast(term, dtype_of(value)) for value, term in made if term is not None}

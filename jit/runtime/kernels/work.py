@@ -34,6 +34,8 @@ class Work(Protocol):
     """The number of panels at whose multiples parts begin, where there are enough panels."""
     long: ClassVar[int] = 1 << 23
     """The effort of some hundred microseconds, many times what waking a thread takes."""
+    is_late: ClassVar[bool] = True
+    """Whether it has to know its sizes as numbers to say its function, geometry and scratch memory."""
     is_linear: ClassVar[bool] = False
     """Whether its time grows with the size of its operands, so that small operands take little of it."""
 
@@ -64,8 +66,17 @@ class Work(Protocol):
         """Take the compiled `nests` by their `id`; what follows is asked for afterwards."""
         return None
 
+    @property
+    def choices(self) -> Sizes:
+        """The sizes that decide on the function; none for most work."""
+        return ()
+
     def function(self) -> int:
         """The function's address."""
+
+    def chosen(self, choices: Sizes) -> int:
+        """The function's address, given the `choices` as numbers."""
+        return self.function()
 
     def geometry(self, first: int = 0, last: int | None = None) -> Any:
         """The function's second argument for a range of `panels`: an array of int64, numpy's or of ctypes."""
@@ -88,6 +99,21 @@ class Work(Protocol):
 
 
 # -- work by tiles ---------------------------------------------------------------------------------------------------
+
+
+TILE_BYTES = 1 << 17
+"""About the bytes of a tile: it shares the L2 cache with its sources and with what the kernel reads and writes."""
+
+
+def even(size: int, most: int, step: int = 1) -> int:
+    """A tile of at most `most`, but at least one `step`, such that tiles of multiples of `step` are as equal as can be.
+
+    >>> even(1000, 300), even(1000, 300, 32), even(100, 3, 8)
+    (250, 256, 8)
+    """
+    steps = -(-size // step)
+    count = -(-steps // max(most // step, 1))
+    return min(-(-steps // count) * step, size)
 
 
 class Pieces(NamedTuple):

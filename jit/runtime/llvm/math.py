@@ -21,6 +21,7 @@ Note [Elementary functions that are called]
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -54,6 +55,8 @@ class UnsupportedMath(CompileError, AttributeError):
 
 class LLVMMath(LaneArithmetic):
     """The namespace `m` for one kernel under construction."""
+
+    inf, nan = math.inf, math.nan
 
     def __init__(self, builder: LLVMBuilder, target: Target) -> None:
         super().__init__(builder, target)

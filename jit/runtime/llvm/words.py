@@ -66,6 +66,10 @@ class Routine:
         """a * b."""
         return self._emit(f"mul i64 {a}, {b}")
 
+    def shifted(self, a: Word | int, b: Word) -> Word:
+        """a << b."""
+        return self._emit(f"shl i64 {a}, {b}")
+
     def both(self, a: Word, b: Word | int) -> Word:
         """a & b."""
         return self._emit(f"and i64 {a}, {b}")

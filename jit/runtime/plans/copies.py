@@ -1,4 +1,4 @@
-"""Copies, fills and joins: which steps they are."""
+"""Copies, fills, joins and placements: which steps they are."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from jit.ir import Node, find, kernel_of
+from jit.ir.dtypes import bool_
 from jit.ir.geometry import Geometry
 from jit.passes.support.spaces import told
 
@@ -41,8 +42,20 @@ def lower_copy(lowering: StretchBuilder, node: Node) -> None:
 
 def lower_fill(lowering: StretchBuilder, node: Node) -> None:
     """Lower zeros, ones and full, and those that are like a tensor."""
-    value = _filling(node)
+    _fill(lowering, node, lowering.make(node.output), _filling(node))
+
+
+def lower_placement(lowering: StretchBuilder, node: Node) -> None:
+    """Lower the gradient of a slice: zeros, then what it is given in its place."""
     target = lowering.make(node.output)
+    dim, start, length, step, keeps = _told_by(node, "placed")
+    part = target.geometry.window(dim, start, length, step)
+    _fill(lowering, node, target, False if target.dtype is bool_ else 0)
+    place = ValuePlace(target.block, target.dtype, part if keeps else part.drop((dim,)))
+    copy_to(lowering, node, lowering.of(node.inputs[0]), place)
+
+
+def _fill(lowering: StretchBuilder, node: Node, target: ValuePlace, value: Any) -> None:
     dtype = target.dtype
     recipe = f"fill {recipes.exact(value)} {dtype.name}" if type(value) in (bool, int, float) else None
     lowering.pointwise(node, recipes.named(lambda m: m.constant(value, dtype), recipe), [], target, "fill")
@@ -54,9 +67,14 @@ def _filling(node: Node) -> Any:
 
 
 def _number(node: Node) -> Any:
-    fills = kernel_of(node.kind).fills
-    assert fills is not None
-    return told(node, fills)
+    return _told_by(node, "fills")
+
+
+def _told_by(node: Node, fact: str) -> Any:
+    """The answer of a fact of an operator for a node."""
+    function = getattr(kernel_of(node.kind), fact)
+    assert function is not None
+    return told(node, function)
 
 
 def is_fill(node: Node) -> bool:

@@ -77,7 +77,7 @@ def _slices(node: Node) -> list[tuple[Value, Geometry]]:
 
 def _shown(whole: Value, part: Value, geometry: Geometry, is_free: Question) -> tuple[Value, Geometry] | None:
     """Look through reshapes: the value that `part` shows in full, and that value's geometry in the slice."""
-    while is_free(part.node) and _is_reshape(part.node):
+    while is_free(part.node) and is_reshape(part.node):
         part = part.node.inputs[0]
     assert isinstance(whole.type, TensorType)
     slice_ = geometry.reshape(sizes_of(part))
@@ -86,7 +86,7 @@ def _shown(whole: Value, part: Value, geometry: Geometry, is_free: Question) -> 
     return part, slice_
 
 
-def _is_reshape(node: Node) -> bool:
+def is_reshape(node: Node) -> bool:
     """Whether a view has all elements of its source, in their order."""
     if len(node.inputs) != 1 or len(node.outputs) != 1:
         return False

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jit.ir import Node, TensorType, Value
 from jit.ir.dtypes import DType
 from jit.ir.errors import CompileError
 from jit.ir.geometry import Geometry
 
-from ..kernels.nest import Nest
-from ..kernels.work import Work
+if TYPE_CHECKING:  # calls need layouts alone
+    from ..kernels.nest import Nest
+    from ..kernels.work import Work
 
 
 class Layout(NamedTuple):
@@ -115,6 +116,14 @@ class Stretch:
     nodes: list[Node]
     inputs: list[Value] = field(default_factory=list)
     outputs: list[Value] = field(default_factory=list)
+    views: dict[Node, None] = field(default_factory=dict)
+    """The values in whose shape outputs are handed out."""
+
+    def add_output(self, value: Value, views: Sequence[Node]) -> None:
+        """One more output, as the last one of these views shows it, each of which shows the one before."""
+        self.outputs.append(views[-1].output if views else value)
+        self.views |= dict.fromkeys(views)
+        self.nodes += [view for view in views if view not in self.nodes]
 
 
 class Held(NamedTuple):

@@ -13,28 +13,25 @@ Note [The order of a plan]
 
 from __future__ import annotations
 
-import ctypes
 import heapq
-import itertools
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 from jit.ir import Graph, Node, Value
 from jit.ir.attempts import may_raise
-from jit.ir.errors import CompileError
+from jit.ir.size_uses import symbols_in
+from jit.ir.sizes import SizeSymbol
 from jit.passes.support.analysis import calls_out, has_effects
 
-from ..arrays import blocks
-from ..arrays.interpreter import Assembler, Host, Interpreter
-from ..arrays.programs import Program, Registers, Runner, locate
-from ..kernels.codegen import Kernel, check_status, compile_nests
-from . import entry, pool
-from .arena import Arena
-from .places import Layout, MemoryBlock, Step, StepDeclined, Stretch
-from .steps import StretchLowering, is_free, is_native
+from ..arrays.interpreter import Assembler, Host
+from ..arrays.programs import Program, Runner
+from .loops import run_recurrence
+from .native import Native, SizedNative
+from .places import StepDeclined, Stretch
+from .reshaped import reshaped_outputs
+from .sized_calls import native_instruction, only_call, sized_instruction
+from .steps import is_free, is_native
 
 # -- which nodes run natively ------------------------------------------------------------------------------------
 
@@ -149,271 +146,32 @@ def _bring_in(value: Value, stretch: Stretch, known: set[Value], cutter: _Stretc
     stretch.nodes += reversed(chain)
 
 
-# -- from steps to a native call ---------------------------------------------------------------------------------
-
-
-@dataclass(eq=False, repr=False)
-class StretchCode:
-    """A stretch compiled for certain layouts of its inputs."""
-
-    stretch: Stretch
-    layouts: list[Layout]
-    lowering: StretchLowering
-    program: Any
-    """See Note [A program] in `entry`."""
-    operands: int
-    arena: int
-    kernels: list[Kernel]
-    kept: Any
-    nodes: list[Node]
-    """Per step, for errors."""
-
-    @property
-    def outputs(self) -> list[tuple[tuple[int, ...], Any]]:
-        """Shape and dtype of each output of a run."""
-        types = [value.type for value in self.stretch.outputs]
-        return [(t.sizes, t.dtype.numpy) for t in types]  # type: ignore[attr-defined]
-
-    @property
-    def constants(self) -> list[int]:
-        """Addresses."""
-        return [a.__array_interface__["data"][0] for a in self.lowering.constants]
-
-    @property
-    def is_quick(self) -> bool:
-        """Whether a run is over before another thread could take turns."""
-        touched = sum(place.block.nbytes for step in self.lowering.steps for place in step.operands)
-        return touched < _QUICK and all(step.work.is_linear for step in self.lowering.steps)
-
-    def failed(self, status: int) -> None:
-        """Raise what a run has returned."""
-        if status < 0:
-            raise MemoryError(f"a plan needs {self.arena} bytes for temporaries; free memory, or pass smaller inputs")
-        step, error = divmod(status, 256)
-        try:
-            check_status(error)
-        except Exception as raised:
-            locate(raised, self.nodes[step])
-            raise
-
-    def tables(self) -> entry.Tables:
-        """The tables that an entry for arrays looks at."""
-        inputs = [
-            entry.EntryInput(layout.dtype, layout.shape, layout.strides, argument=index)
-            for index, layout in enumerate(self.layouts)
-        ]
-        return entry.Tables(
-            inputs, self.outputs, self.program, self.operands, self.arena, self.constants, self.failed,
-            not self.is_quick, kept=self,
-        )  # fmt: skip
-
-
-_QUICK = 1 << 16
-"""Bytes that a run may touch while it holds the GIL: some microseconds."""
-
-
-def compile_stretch(stretch: Stretch, layouts: Sequence[Layout], gap: int = 0) -> StretchCode:
-    """Lower, place and compile a stretch, leaving `gap` bytes behind each temporary; StepDeclined names the node."""
-    lowering = StretchLowering(stretch, layouts)
-    kernels = _kernels(lowering.steps)
-    for number, step in enumerate(lowering.steps):
-        step.work.bind(kernels)
-        if step.work.scratch_bytes:
-            lowering.scratch(number, step.work.scratch_bytes * _parts(step))
-    size = _place_temporaries(lowering, gap)
-    words: list[int] = []
-    kept: list[Any] = []
-    for step in lowering.steps:
-        geometries = _geometries(step)
-        table = np.array([_data(g) if isinstance(g, np.ndarray) else ctypes.addressof(g) for g in geometries], np.int64)
-        kept += [step.work.kept, table, geometries]
-        parts = max(len(geometries) - 1, 1)
-        words += [step.work.function(), _data(table), len(step.operands), parts, step.work.scratch_bytes]
-        for place in step.operands:
-            words += [_base(place.block, stretch), place.block.offset + place.start]
-    program = np.array([*words, 0], np.int64)
-    operands = max((len(s.operands) for s in lowering.steps), default=0)
-    nodes = [step.node for step in lowering.steps]
-    return StretchCode(stretch, list(layouts), lowering, program, operands, size, list(kernels.values()), kept, nodes)
-
-
-def _geometries(step: Step) -> list[Any]:
-    """The geometry of all the work and, if threads share it, those of its parts."""
-    work, parts = step.work, _parts(step)
-    if parts == 1:
-        return [work.geometry()]
-    grain = work.grain if work.panels >= work.grain * parts else 1
-    bounds = [*(work.panels * i // parts // grain * grain for i in range(parts)), work.panels]
-    return [work.geometry(), *(work.geometry(*pair) for pair in itertools.pairwise(bounds))]
-
-
-def _parts(step: Step) -> int:
-    """The number of threads among which a step is worth being shared."""
-    shared = step.work.effort >= step.work.long and len(step.operands) < pool.MOST_OPERANDS
-    return max(min(pool.most_parts(), step.work.panels), 1) if shared else 1
-
-
-def _kernels(steps: Sequence[Step]) -> dict[int, Kernel]:
-    """Kernels by the `id` of their nests; in one LLVM module, or one by one if one is refused, to learn which."""
-    nests = {id(nest): nest for step in steps for nest in step.nests}
-    try:
-        return dict(zip(nests, compile_nests(list(nests.values())), strict=True)) if nests else {}
-    except CompileError:
-        for step in steps:
-            try:
-                compile_nests(step.nests)
-            except CompileError as error:
-                raise StepDeclined(step.node, error) from error
-        raise
-
-
-def _base(block: MemoryBlock, stretch: Stretch) -> int:
-    """The number of the base that a block counts from."""
-    outputs = 1 + len(stretch.inputs)
-    first = {"temporary": 0, "input": 1, "output": outputs, "constant": outputs + len(stretch.outputs)}
-    return first[block.kind] + block.number
-
-
-def _place_temporaries(lowering: StretchLowering, gap: int) -> int:
-    """Give every temporary its offset: one that dies where another of its size is made hands its memory on."""
-    arena = Arena(gap)
-    starting: dict[int, list[MemoryBlock]] = {}
-    ending: dict[int, list[MemoryBlock]] = {}
-    for block in lowering.blocks:
-        if block.kind == "temporary" and block.first >= 0:
-            starting.setdefault(block.first, []).append(block)
-            ending.setdefault(block.last, []).append(block)
-    handed: set[MemoryBlock] = set()
-    for number, step in enumerate(lowering.steps):
-        free = [b for i in step.reusable if (b := step.operands[i].block).last == number]
-        for block in starting.get(number, ()):
-            heir = next((b for b in free if b.nbytes == block.nbytes and b not in handed), None)
-            if heir is None:
-                block.offset = arena.take(block.nbytes)
-            else:
-                handed.add(heir)
-                block.offset = heir.offset
-        for block in ending.get(number, ()):
-            if block not in handed:
-                arena.give(block.offset)
-    return arena.size
-
-
-# -- running -----------------------------------------------------------------------------------------------------
-
-
-class Native:
-    """A stretch, callable with arrays. Compiled for the layouts that the graph declares, then for those that come."""
-
-    def __init__(self, stretch: Stretch) -> None:
-        self.stretch = stretch
-        self.reads: list[int] = []
-        """The registers of its inputs."""
-        self.results: list[int] = []
-        """The registers of its outputs."""
-        self.codes: list[StretchCode] = []
-        self.code = compile_stretch(stretch, [Layout.of(v.type) for v in stretch.inputs])  # type: ignore[arg-type]
-        self._call = self._ready(self.code)
-
-    def __call__(self, arrays: Sequence[Any]) -> Sequence[Any]:
-        """The outputs."""
-        found = self._call(*arrays)
-        return found if found is not None else self._otherwise(arrays)
-
-    def _ready(self, code: StretchCode) -> Any:
-        self.codes.append(code)
-        return entry.make_entry(code.tables()) if entry.available() else _ByCtypes(code)
-
-    def _otherwise(self, arrays: Sequence[Any]) -> Sequence[Any]:
-        """The outputs for arrays of another layout than the graph declares."""
-        layouts = [Layout(a.dtype, a.shape, a.strides) for a in arrays]
-        declared = [(layout.dtype, layout.shape) for layout in self.code.layouts]
-        if [(a.dtype, a.shape) for a in arrays] == declared and len(self.codes) < _VARIANTS:
-            try:
-                call = self._ready(compile_stretch(self.stretch, layouts))
-            except CompileError:
-                return self._interpreted(arrays)
-            found: Sequence[Any] = call(*arrays)
-            if found is not None:
-                self._call = call
-                return found
-        return self._interpreted(arrays)
-
-    def _interpreted(self, arrays: Sequence[Any]) -> Sequence[Any]:
-        body = Graph()
-        mapping = {value: body.add_input(value.type) for value in self.stretch.inputs}
-        for node in self.stretch.nodes:
-            body.copy_node(node, mapping).stage = 0
-        body.set_return([mapping[value] for value in self.stretch.outputs])
-        return Interpreter(body).run(0, arrays)[0]
-
-
-_VARIANTS = 8
-"""The most layouts for which a stretch is compiled."""
-
-
-class _ByCtypes:
-    """Runs a stretch where entries are not available."""
-
-    def __init__(self, code: StretchCode) -> None:
-        self._code = code
-        self._execute = entry.executor()
-        self._spare: list[Any] = []
-
-    def __call__(self, *arrays: Any) -> Sequence[Any] | None:
-        code = self._code
-        if any(not _fits(array, layout) for array, layout in zip(arrays, code.layouts, strict=True)):
-            return None
-        outputs = [blocks.empty(shape, dtype) for shape, dtype in code.outputs]
-        try:
-            arena = self._spare.pop()
-        except IndexError:
-            arena = np.empty(code.arena + 64, np.uint8)
-        start = -(-_data(arena) // 64) * 64
-        bases = np.array([start, *map(_data, arrays), *map(_data, outputs), *code.constants], np.int64)
-        status = self._execute(_data(code.program), _data(bases), max(code.operands, 1))
-        self._spare.append(arena)
-        if status:
-            code.failed(status)
-        return outputs
-
-
-def _data(array: Any) -> int:
-    return int(array.__array_interface__["data"][0])
-
-
-def _fits(array: Any, layout: Layout) -> bool:
-    if type(array) is not np.ndarray or array.dtype is not layout.dtype or array.shape != layout.shape:
-        return False
-    steps = zip(array.shape, array.strides, layout.strides, strict=True)
-    return all(n == 1 or given == wanted for n, given, wanted in steps)
-
-
 class PlannedEngine(Runner):
     """Runs a graph whose stretches of nodes are native calls; single nodes between them go as in the interpreter."""
 
     def __init__(self, graph: Graph, host: Host | None = None) -> None:
         self.graph = graph
-        self.natives: list[list[Native]] = [[] for _ in graph.stages]
-        """Per stage, in order."""
+        self.natives: list[list[Any]] = [[] for _ in graph.stages]
+        """The native calls of each stage, in order; `SizedNative`s where sizes vary."""
         stages: list[list[Node]] = [[] for _ in graph.stages]
         for node in graph.nodes:
             stages[node.stage].append(node)
-        assembler = Assembler(graph, host)
+        assembler = Assembler(graph, host, run_recurrence)
+        symbols = assembler.symbols
+        sizes = assembler.register_of_sizes(symbols) if symbols else -1
         for program, nodes, natives in zip(assembler.programs, stages, self.natives, strict=True):
-            for item in _pieces(nodes):
-                if isinstance(item, Native):
-                    natives.append(item)
-                    _add_native(item, program, assembler)
-                else:
+            for item in _pieces(nodes, symbols):
+                if isinstance(item, Node):
                     assembler.lower(item, program)
+                else:
+                    natives.append(item)
+                    _add_native(item, program, assembler, sizes)
         assembler.finish()
         super().__init__(assembler.programs, assembler.count)
 
-    def native_call(self, stage: int) -> Native | None:
-        """The one native call that a stage consists of; None if there is more to it."""
-        only = self.natives[stage]
-        return only[0] if len(only) == 1 and len(self.programs[stage].instructions) == 1 else None
+    def native_call(self, stage: int, arrays: Sequence[Any] = ()) -> Any:
+        """The one native call that a stage consists of, for the sizes of these arrays; None if there is more to it."""
+        return only_call(self.programs[stage], self.count, arrays)
 
     @property
     def local_plan(self) -> PlannedEngine:
@@ -424,51 +182,73 @@ class PlannedEngine(Runner):
         """Nothing to do: the graph does not change."""
 
 
-def _add_native(native: Native, program: Program, assembler: Assembler) -> None:
-    """Add the instruction of a native call."""
-    inputs = native.reads = [assembler.registers[value] for value in native.stretch.inputs]
-    results = native.results = [assembler.new_register(value) for value in native.stretch.outputs]
-
-    def run(r: Registers) -> None:
-        for result, value in zip(results, native([r[i] for i in inputs]), strict=True):
-            r[result] = value
-
-    run.touched = (*results, *inputs)  # type: ignore[attr-defined]
-    program.instructions.append(run)
+def _add_native(native: Any, program: Program, assembler: Assembler, sizes: int) -> None:
+    """Add the instruction of a native call; the values of symbols are in the register `sizes`."""
+    native.reads = [assembler.registers[value] for value in native.stretch.inputs]
+    native.results = [assembler.new_register(value) for value in native.stretch.outputs]
+    is_sized = isinstance(native, SizedNative)
+    instruction: Any = sized_instruction(native, sizes) if is_sized else native_instruction(native)
+    instruction.touched = (*native.results, *native.reads, *([sizes] if is_sized else []))
+    program.instructions.append(instruction)
     program.nodes.append(Node(None, "prim::Native", (), {}))
 
 
 # -- putting it together -----------------------------------------------------------------------------------------
 
 
-def _pieces(nodes: Sequence[Node]) -> list[Native | Node]:
+Piece: TypeAlias = Native | SizedNative | Node
+
+
+def _pieces(nodes: Sequence[Node], symbols: Sequence[SizeSymbol]) -> list[Piece]:
     """The native calls and single nodes of a stage, in order; nodes that code generation refuses are single ones."""
     refused: frozenset[Node] = frozenset()
     while True:
         try:
-            return _assembled(nodes, _StretchCutter(nodes, refused))
+            return _assembled(nodes, _StretchCutter(nodes, refused), symbols)
         except StepDeclined as declined:
             if declined.node in refused:  # it would be refused for ever
                 raise
             refused |= {declined.node}
 
 
-def _assembled(nodes: Sequence[Node], cutter: _StretchCutter) -> list[Native | Node]:
+def _assembled(nodes: Sequence[Node], cutter: _StretchCutter, symbols: Sequence[SizeSymbol]) -> list[Piece]:
     runs = list(cutter.cut())
     stretches = {run[0]: _stretch(run, cutter) for run in runs if run[0] in cutter.native}
     outside = _outside(nodes, cutter)
-    wanted = {value for stretch in stretches.values() for value in stretch.inputs}
+    read = {value for stretch in stretches.values() for value in stretch.inputs}
+    reshaped = _reshaped(nodes, outside, read, cutter)
+    outside -= {view for views in reshaped.values() for view in views}
+    wanted = read | set(reshaped)
     wanted |= {v for node in nodes if node in outside or _is_single(node, cutter) for v in node.inputs}
-    pieces: list[Native | Node] = []
+    pieces: list[Piece] = []
     ready: dict[Value, int] = {}
     for run in runs:
         stretch = stretches.get(run[0])
         for node in run:
             ready |= dict.fromkeys(node.outputs, len(pieces) + 1)
             if stretch is not None:
-                stretch.outputs += [v for v in node.outputs if v in wanted or _leaves(v, cutter)]
-        pieces.append(run[0] if stretch is None else Native(stretch))
-    return _with_views(pieces, [node for node in nodes if node in outside], ready)
+                for value in (v for v in node.outputs if v in wanted or _leaves(v, cutter)):
+                    views = reshaped.get(value, [])
+                    ready |= {view.output: len(pieces) + 1 for view in views}
+                    stretch.add_output(value, views)
+        pieces.append(run[0] if stretch is None else _native(stretch, symbols))
+    return _with_views(pieces, [node for node in nodes if node in outside], ready, cutter.order)
+
+
+def _reshaped(
+    nodes: Sequence[Node], outside: set[Node], read: set[Value], cutter: _StretchCutter
+) -> dict[Value, list[Node]]:
+    """The views in whose shape stretches hand out values, of those that are `outside`; `read` are stretches' inputs."""
+
+    def is_wanted(value: Value, view: Node) -> bool:
+        users = {use.node for use in value.uses} - {view}
+        return value in read or _leaves(value, cutter) or any(u in outside or _is_single(u, cutter) for u in users)
+
+    return reshaped_outputs([node for node in nodes if node in outside], cutter.native.__contains__, is_wanted)
+
+
+def _native(stretch: Stretch, symbols: Sequence[SizeSymbol]) -> Native | SizedNative:
+    return SizedNative(stretch, symbols) if symbols_in(stretch.nodes) else Native(stretch)
 
 
 def _is_single(node: Node, cutter: _StretchCutter) -> bool:
@@ -491,11 +271,16 @@ def _outside(nodes: Sequence[Node], cutter: _StretchCutter) -> set[Node]:
     return found
 
 
-def _with_views(pieces: list[Native | Node], views: Sequence[Node], ready: dict[Value, int]) -> list[Native | Node]:
-    """Each view right behind the piece that makes what it shows."""
-    after: list[list[Native | Node]] = [[] for _ in range(len(pieces) + 1)]
+def _with_views(
+    pieces: list[Piece], views: Sequence[Node], ready: dict[Value, int], order: Mapping[Node, int]
+) -> list[Piece]:
+    """Each view right behind the piece that makes what it shows, or behind the guard that may protect it."""
+    after: list[list[Piece]] = [[] for _ in range(len(pieces) + 1)]
+    guards = [(order[p], at) for at, p in enumerate(pieces, 1) if isinstance(p, Node) and p.kind == "prim::Guard"]
     for node in views:
-        at = max((ready.get(value, 0) for value in node.inputs), default=0)
+        before = bisect_left(guards, (order[node], 0))
+        guarded = guards[before - 1][1] if before else 0
+        at = max(guarded, *(ready.get(value, 0) for value in node.inputs)) if node.inputs else guarded
         ready |= dict.fromkeys(node.outputs, at)
         after[at].append(node)
     placed = list(after[0])

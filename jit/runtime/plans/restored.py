@@ -24,27 +24,39 @@ import itertools
 import json
 import math
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
-from jit.ir import Graph, Node, Value, dtypes
+from jit.ir import Graph, Node, Op, dtypes
 from jit.ir.errors import CompileError
-from jit.ir.graph import Ref
+from jit.ir.graph import Ref, leaves
+from jit.ir.parser import parse_size
+from jit.ir.sizes import SizeExpr, SizeSymbol
 from jit.ir.types import TENSOR
 
 from ..arrays.interpreter import Assembler
 from ..arrays.programs import Engine, Program, Registers, Runner
+from ..arrays.size_instructions import size_instruction
 from ..kernels.code_store import STORE, CodePlace
 from . import entry
+from .restored_sized import RestoredSized
+from .sized_calls import native_instruction, only_call, sized_instruction
 
 ALIGNMENT = 64
 """The alignment of all that is in a block, in bytes."""
 _DTYPES = {dtype.name: dtype for dtype in dtypes.ALL}
 _HEAD_BYTES = 8
+RECORDS = {
+    "SizeFacts": ".arrays.size_instructions", "PackedProduct": ".products.packed", "ConvWindow": ".products.conv",
+    "ConvolutionWork": ".products.conv", "WeightGradient": ".products.conv_weight", "MaxPoolWork": ".products.pooling",
+    "MeanPoolWork": ".products.pooling", "MaxUnpoolWork": ".products.pooling",
+}  # fmt: skip
+"""Records that may be part of a plan, and where they are declared: works that are plain data among them."""
 
 
 def pack(head: dict[str, Any], block: bytes) -> bytes:
@@ -77,10 +89,10 @@ def in_memory(head: dict[str, Any], block: bytes) -> Any | None:
 
 def _address_of(function: Sequence[Any]) -> int | None:
     if function[0] == "blas":
-        from ..products.blas import gemm_address
+        from ..products.blas import blas_function
 
         try:
-            return gemm_address(_DTYPES[function[1]])
+            return blas_function(function[1], _DTYPES[function[2]])
         except (ImportError, CompileError):  # SciPy has gone since
             return None
     image, name, count, imports = function
@@ -127,6 +139,7 @@ class RestoredNative:
     def __init__(self, facts: dict[str, Any], memory: Any, local: Callable[[], Any]) -> None:
         self.reads: list[int] = facts["reads"]
         self.results: list[int] = facts["results"]
+        self.told: int | None = None
         layouts = [
             entry.EntryInput(_DTYPES[name].numpy, tuple(shape), tuple(strides), argument=index)
             for index, (name, shape, strides) in enumerate(facts["layouts"])
@@ -158,7 +171,9 @@ class RestoredEngine(Runner):
         self._source = source
         self._make = make
         self._made: Engine | None = None
-        self._assembler = Assembler(Graph())
+        self._assembler = Assembler(Graph(), recurrences=_recurrence)
+        self._sized: list[tuple[int, int, RestoredSized]] = []
+        """The native calls for many sizes, with their stages and numbers."""
         programs = [self._program(stage, facts, memory) for stage, facts in enumerate(head["stages"])]
         super().__init__(programs, head["count"])
 
@@ -167,6 +182,8 @@ class RestoredEngine(Runner):
         """The plan that this one stands for, see Note [More than a call]."""
         if self._made is None:
             self._made = self._make(self._source())
+        for stage, number, native in self._sized:
+            self._made.natives[stage][number].call.latest = native.call.latest
         return self._made
 
     @property
@@ -186,10 +203,9 @@ class RestoredEngine(Runner):
             graph = self._source()
             self._source = lambda: graph
 
-    def native_call(self, stage: int) -> Any:
-        """The one native call that a stage consists of; None if there is more to it."""
-        steps = self.programs[stage].instructions
-        return getattr(steps[0], "native", None) if len(steps) == 1 else None
+    def native_call(self, stage: int, arrays: Sequence[Any] = ()) -> Any:
+        """The one native call that a stage consists of, for the sizes of these arrays; None if there is more to it."""
+        return only_call(self.programs[stage], self.count, arrays)
 
     def _program(self, stage: int, facts: dict[str, Any], memory: Any) -> Program:
         program = Program()
@@ -199,14 +215,25 @@ class RestoredEngine(Runner):
         program.unused, program.returned = tuple(facts["unused"]), tuple(facts["returned"])
         natives = itertools.count()
         for number, step in enumerate(facts["steps"]):
-            if "kind" in step:
-                node, registers = _node(step, memory)
-                run = self._assembler.instruction(node, step["results"], registers)
-            else:
-                run = _native_instruction(RestoredNative(step, memory, partial(self._native, stage, next(natives))))
-            program.instructions.append(run)
+            program.instructions.append(self._instruction(step, stage, memory, natives))
             program.nodes.append(_Site(partial(self._node, stage, number)))  # type: ignore[arg-type]
         return program
+
+    def _instruction(
+        self, step: dict[str, Any], stage: int, memory: Any, natives: Iterator[int]
+    ) -> Callable[[Registers], None]:
+        if "kind" in step:
+            node, registers = _node(step, memory)
+            return self._assembler.instruction(node, step["results"], registers)
+        if "size" in step:
+            return size_instruction(_unplain(step["size"], memory))
+        number = next(natives)
+        local = partial(self._native, stage, number)
+        if "sizes" not in step:
+            return native_instruction(RestoredNative(step, memory, local))
+        native = RestoredSized(step, memory, lambda thing: _unplain(thing, memory), local)
+        self._sized.append((stage, number, native))
+        return sized_instruction(native, step["sizes"])
 
     def _native(self, stage: int, number: int) -> Any:
         return self.local_plan.natives[stage][number]
@@ -214,6 +241,13 @@ class RestoredEngine(Runner):
     def _node(self, stage: int, number: int) -> Node:
         node: Node = self.local_plan.programs[stage].nodes[number]
         return node
+
+
+def _recurrence(op: Op, values: Sequence[Any], wanted: Sequence[bool]) -> list[Any]:
+    """All results of a recurrence: nodes that were restored do not know who uses them."""
+    from .loops import run_recurrence  # which plans steps, so that it is loaded where there are some
+
+    return run_recurrence(op, values)
 
 
 class _Site:
@@ -233,21 +267,14 @@ class _Site:
         return self._node().kind
 
 
-def _native_instruction(native: RestoredNative) -> Callable[[Registers], None]:
-    def run(r: Registers) -> None:
-        for result, value in zip(native.results, native([r[i] for i in native.reads]), strict=True):
-            r[result] = value
-
-    run.native = native  # type: ignore[attr-defined]
-    return run
-
-
-def _node(facts: dict[str, Any], memory: Any) -> tuple[Node, dict[Value, int]]:
-    """A node that stands for itself, and the registers of its inputs."""
+def _node(facts: dict[str, Any], memory: Any) -> tuple[Node, dict[Any, int]]:
+    """A node that stands for itself, and the registers of its inputs and of the sizes that it is told."""
     values = [Graph().add_input(TENSOR) for _ in facts["inputs"]]
     attributes = {name: _unplain(value, memory) for name, value in facts["attributes"].items()}
     node = Node(None, facts["kind"], _unplain(facts["args"], memory), attributes, values)
-    return node, dict(zip(values, facts["inputs"], strict=True))
+    sizes = [leaf for leaf in leaves((node.args, node.attributes)) if type(leaf) is SizeExpr]
+    registers: dict[Any, int] = dict(zip(sizes, facts["of_sizes"], strict=True))
+    return node, registers | dict(zip(values, facts["inputs"], strict=True))
 
 
 def _unplain(thing: Any, memory: Any) -> Any:
@@ -265,6 +292,14 @@ def _unplain(thing: Any, memory: Any) -> Any:
         return Ref(rest[0])
     if kind == "dtype":
         return _DTYPES[rest[0]]
+    if kind == "size":
+        return parse_size(rest[0])
+    if kind == "symbol":
+        return SizeSymbol(rest[0])
+    if kind == "record":
+        name, *values = rest
+        record = getattr(import_module(RECORDS[name], "jit.runtime"), name)
+        return record(*(_unplain(value, memory) for value in values))
     name, shape, offset = rest
     count, dtype = math.prod(shape), _DTYPES[name].numpy
     return memory[offset : offset + count * dtype.itemsize].view(dtype).reshape(shape)

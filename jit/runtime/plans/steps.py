@@ -18,15 +18,18 @@ from jit.ir.dtypes import COMPLEX, DType, from_numpy, uint8
 from jit.ir.errors import CompileError, Error
 from jit.ir.geometry import Geometry
 from jit.ir.kernel import STEPS
+from jit.ir.sizes import estimating, only_if
 from jit.ir.types import UNDEFINED
+from jit.passes.support.spaces import is_made_up
 
 from ..kernels import fusion, split
 from ..kernels.nest import Buffer, pointwise_nest
 from ..kernels.nest_work import NestWork
-from ..products import conv_steps, epilogues, pooling, products
+from ..products import conv_steps, epilogues, pooling_steps, products
 from ..products.tiled import Tiled
 from . import copies, homes
 from .places import Held, Layout, MemoryBlock, Step, StepDeclined, Stretch, ValuePlace
+from .reshaped import whole_of
 
 
 def is_free(node: Node) -> bool:
@@ -51,15 +54,21 @@ def is_native(node: Node) -> bool:
     op = find(node.kind)
     if op is None:
         return False
-    if op.kernel.step:
-        return _LIBRARY[op.kernel.step].is_able(node) and all(map(_is_row_major, made))
-    return len(node.outputs) == 1 and bool(node.inputs) and fusion.supports(node)
+    if library := _library_of(node):
+        return library.is_able(node) and all(map(_is_row_major, made))
+    return len(node.outputs) == 1 and (bool(node.inputs) or is_made_up(node)) and fusion.supports(node)
+
+
+def _library_of(node: Node) -> _Library | None:
+    """The kind of step by which a node is computed; None for nests."""
+    step = kernel_of(node.kind).step
+    return None if not step or (is_made_up(node) and not _LIBRARY[step].is_able(node)) else _LIBRARY[step]
 
 
 def _is_flexible(node: Node) -> bool:
     """Whether a node's results may lie anyhow: what nests write."""
-    step = kernel_of(node.kind).step
-    return not step or _LIBRARY[step].is_flexible
+    library = _library_of(node)
+    return library is None or library.is_flexible
 
 
 def _is_row_major(value: Value) -> bool:
@@ -90,8 +99,8 @@ class StretchLowering:
         """Arrays that the steps read."""
         self._nests: dict[Any, split.Split] = {}
         """Nests by what decides on them: equal layers share a kernel."""
-        self._outputs = {value: number for number, value in enumerate(stretch.outputs)}
-        self._homes = homes.homes(stretch.nodes, stretch.outputs, is_free, _is_flexible)
+        self._outputs = {whole_of(value, stretch.views): number for number, value in enumerate(stretch.outputs)}
+        self._homes = homes.homes(stretch.nodes, self._outputs, is_free, _is_flexible)
         self._early: set[Node] = set()
         """Nodes that were lowered before their turn."""
         self.families = products.families(stretch.nodes)
@@ -115,8 +124,8 @@ class StretchLowering:
                 self._constant(node)
             elif is_free(node):
                 self._view(node)
-            elif step := kernel_of(node.kind).step:
-                _LIBRARY[step].lower(self, node)
+            elif library := _library_of(node):
+                library.lower(self, node)
             else:
                 self._group(node)
         except Error as error:  # such as a view of an input that lies otherwise than its type says
@@ -224,7 +233,7 @@ class StretchLowering:
                 else:
                     readers.add(user)
         node = readers.pop() if len(readers) == 1 else None
-        return node if node in self._nodes and not kernel_of(node.kind).step else None
+        return node if node in self._nodes and not _library_of(node) else None
 
     def scratch(self, number: int, nbytes: int) -> None:
         """Memory for step `number` alone, as its last operand."""
@@ -284,7 +293,8 @@ class StretchLowering:
     def _last_held(self, reads: Sequence[ValuePlace]) -> Held | None:
         """The largest of the products that were held back for a kernel; the others become steps."""
         held = [self._held.pop(block) for block in dict.fromkeys(place.block for place in reads) if block in self._held]
-        held.sort(key=lambda product: product.step.operands[-1].geometry.numel)
+        with estimating():
+            held.sort(key=lambda product: product.step.operands[-1].geometry.numel)
         for product in held[:-1]:
             product.otherwise()
         return held[-1] if held else None
@@ -315,7 +325,8 @@ class StretchLowering:
     def several(self, node: Node, work: split.Split, operands: list[ValuePlace], reusable: Sequence[int] = ()) -> None:
         """A step for each nest of a group; what is reusable are operands of the only one."""
         places = [*operands, *(self._laid_out(buffer) for buffer in work.temporaries)]
-        points = [math.prod(call.nest.extents) for call in work.calls]
+        with estimating():
+            points = [int(math.prod(call.nest.extents)) for call in work.calls]
         for call, count in zip(work.calls, points, strict=True):
             nest_work = NestWork.of(node, call.nest, count / max(sum(points), 1))
             self.step(
@@ -362,17 +373,21 @@ def _alone(node: Node, values: Sequence[Value]) -> Node:
 def _reusable(body: Graph, reads: Sequence[ValuePlace], results: Sequence[ValuePlace]) -> tuple[int, ...]:
     """The operands that lie as the results do and are only read by pointwise nodes as they are."""
     result = results[0]
-    if any(place.geometry != result.geometry for place in results):
+    if not all(_is_alike(place, result) for place in results):
         return ()
     if any((op := find(n.kind)) is None or op.kind not in ("pointwise", "view") for n in body.nodes):
         return ()
     found = []
     for index, (value, place) in enumerate(zip(body.inputs, reads, strict=True)):
         direct = not _is_viewed(value)
-        alike = place.geometry == result.geometry and place.dtype.itemsize == result.dtype.itemsize
+        alike = _is_alike(place, result) and place.dtype.itemsize == result.dtype.itemsize
         if direct and alike and place.block.kind == "temporary":
             found.append(index)
     return tuple(found)
+
+
+def _is_alike(place: ValuePlace, other: ValuePlace) -> bool:
+    return only_if(lambda: place.geometry == other.geometry)
 
 
 def _is_viewed(value: Value) -> bool:
@@ -406,14 +421,15 @@ _LIBRARY: dict[str, _Library] = {
     "copy": _Library(_always, copies.lower_copy, is_flexible=True),
     "fill": _Library(copies.is_fill, copies.lower_fill, is_flexible=True),
     "join": _Library(_always, copies.lower_cat),
+    "placement": _Library(_always, copies.lower_placement, is_flexible=True),
     "product": _Library(products.is_product, products.lower_product),
     "inner product": _Library(products.is_product, products.lower_dot),
     "product and sum": _Library(products.is_product, products.lower_addmm),
     "convolution": _Library(conv_steps.is_convolution, conv_steps.lower_convolution),
     "convolution gradients": _Library(conv_steps.is_backward, conv_steps.lower_backward),
-    "maxima": _Library(pooling.is_max_pool, pooling.lower_max_pool),
-    "maxima gradients": _Library(pooling.is_max_unpool, pooling.lower_max_unpool),
-    "means": _Library(pooling.is_mean_pool, pooling.lower_mean_pool),
+    "maxima": _Library(pooling_steps.is_max_pool, pooling_steps.lower_max_pool),
+    "maxima gradients": _Library(pooling_steps.is_max_unpool, pooling_steps.lower_max_unpool),
+    "means": _Library(pooling_steps.is_mean_pool, pooling_steps.lower_mean_pool),
 }
 """The kinds of steps, by the name that an operator has for them in `Kernel.step`."""
 assert set(_LIBRARY) == set(STEPS)

@@ -11,9 +11,12 @@ import numpy as np
 
 from jit.ir import Node
 
+from ..arrays.arrays import address_of
 from ..arrays.programs import Engine, Program, Registers
 from . import entry
-from .plan import Native, StretchCode, _data, _fits
+from .by_ctypes import fits
+from .native import Native
+from .stretch_code import StretchCode
 from .views import flops_of, parts_of, work_of_node, work_of_step
 
 
@@ -72,7 +75,7 @@ def _timed_native(program: Program, number: int, native: Native, stage: int, not
 
 def _steps_of(native: Native, arrays: Sequence[Any], stage: int) -> Iterator[Timed]:
     """Every step of a stretch by itself, on the inputs of the call; its outputs are thrown away."""
-    codes = [c for c in native.codes if all(_fits(a, x) for a, x in zip(arrays, c.layouts, strict=True))]
+    codes = [c for c in native.codes if all(fits(a, x) for a, x in zip(arrays, c.layouts, strict=True))]
     for code in codes[:1]:
         for step, seconds in zip(code.lowering.steps, _durations(code, arrays), strict=True):
             name = step.work.label(step.nodes[0].kind.removeprefix("aten::"))
@@ -84,12 +87,12 @@ def _durations(code: StretchCode, arrays: Sequence[Any]) -> list[float]:
     execute = entry.executor()
     outputs = [np.empty(shape, dtype) for shape, dtype in code.outputs]
     arena = np.empty(code.arena + 64, np.uint8)
-    start = -(-_data(arena) // 64) * 64
-    bases = np.array([start, *map(_data, arrays), *map(_data, outputs), *code.constants], np.int64)
+    start = -(-address_of(arena) // 64) * 64
+    bases = np.array([start, *map(address_of, arrays), *map(address_of, outputs), *code.constants], np.int64)
     most = max(code.operands, 1)
 
     def duration(words: Any) -> tuple[float, int]:
-        program, table = _data(words), _data(bases)
+        program, table = address_of(words), address_of(bases)
         began = time.perf_counter()
         status = execute(program, table, most)
         return time.perf_counter() - began, status

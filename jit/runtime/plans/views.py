@@ -16,7 +16,7 @@ from ..arrays.programs import Engine
 from ..kernels.codegen import Kernel
 from ..kernels.work import NestUse
 from .places import Step
-from .plan import StretchCode
+from .stretch_code import StretchCode
 
 
 @dataclass(frozen=True)

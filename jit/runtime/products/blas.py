@@ -33,12 +33,18 @@ from .blas_threads import set_blas_threads
 
 LETTER = {float32: "s", float64: "d"}
 """The dtypes that have a product, and how BLAS calls them."""
+FUNCTIONS = ("gemm", "gemv")
+"""The functions of BLAS that plans call."""
 
 _FIELDS = (
     "gemm", "transa", "transb", "m", "n", "k", "alpha", "lda", "ldb", "beta", "ldc", "batch", "step_a", "step_b",
     "step_c",
 )  # fmt: skip
-"""The fields of a product's geometry: addresses of the numbers that `gemm` takes, and steps in bytes."""
+"""The fields of a product's geometry: the function, what it takes, the number of products, and steps in bytes.
+
+`gemm` takes all by reference: letters and int32 in the first bytes of a word - all processors that there is code for
+have the lowest byte first -; alpha and beta are words in memory of their own, to which these are the addresses.
+"""
 
 
 class Matrix(NamedTuple):
@@ -77,6 +83,8 @@ class BlasProduct(Work):
     steps: tuple[int, int, int] = (0, 0, 0)
     """Steps from one matrix to the next, in elements, of A, B and C."""
 
+    is_late = False
+
     @property
     def panels(self) -> int:
         """One: BLAS has threads of its own."""
@@ -88,37 +96,34 @@ class BlasProduct(Work):
         return self.batch * math.prod(self.sizes)
 
     @cached_property
-    def kept(self) -> tuple[Any, ...]:
-        """The numbers and letters that `gemm` takes by reference."""
-        rows, columns, inner = self.sizes
-        integers = np.array([columns, rows, inner, self.b.leading, self.a.leading, max(columns, 1)], np.int32)
-        scalars = np.array([self.alpha, self.beta], self.dtype.numpy)
-        letters = np.frombuffer(bytes(ord("T") if m.transposed else ord("N") for m in (self.b, self.a)), np.uint8)
-        return integers, scalars, letters
+    def kept(self) -> Any:
+        """The numbers alpha and beta."""
+        return np.array([self.alpha, self.beta], self.dtype.numpy)
 
     def function(self) -> int:
         """The loop over the batch; operands are A, B, C."""
         return _product_function()
 
-    def geometry(self, first: int = 0, last: int | None = None) -> Any:
+    def geometry(self, first: int = 0, last: int | None = None) -> list[int]:
         """The numbers that `_FIELDS` names."""
-        integers, scalars, letters = self.kept
-        size = self.dtype.itemsize
-        m, n, k, lda, ldb, ldc = (_address(integers) + 4 * i for i in range(6))
-        alpha, beta = (_address(scalars) + size * i for i in range(2))
+        rows, columns, inner = self.sizes
+        left, right = (ord("T") if m.transposed else ord("N") for m in (self.b, self.a))
+        alpha, beta = (address_of(self.kept) + self.dtype.itemsize * i for i in range(2))
         fields = {
-            "gemm": gemm_address(self.dtype), "transa": _address(letters), "transb": _address(letters) + 1,
-            "m": m, "n": n, "k": k, "alpha": alpha, "lda": lda, "ldb": ldb, "beta": beta, "ldc": ldc,
-            "batch": self.batch, **dict(zip(("step_a", "step_b", "step_c"), (s * size for s in self.steps))),
+            "gemm": blas_function("gemm", self.dtype), "transa": left, "transb": right,
+            "m": columns, "n": rows, "k": inner, "alpha": alpha, "lda": self.b.leading, "ldb": self.a.leading,
+            "beta": beta, "ldc": max(columns, 1), "batch": self.batch,
+            **dict(zip(("step_a", "step_b", "step_c"), (s * self.dtype.itemsize for s in self.steps))),
         }  # fmt: skip
-        return np.array([fields[name] for name in _FIELDS], np.int64)
+        return [fields[name] for name in _FIELDS]
 
     def label(self, operator: str) -> str:
         """The operator, and who computes it."""
         return f"{operator} (BLAS)"
 
 
-def _address(array: Any) -> int:
+def address_of(array: Any) -> int:
+    """The address of an array's data."""
     return int(array.__array_interface__["data"][0])
 
 
@@ -133,13 +138,14 @@ def _product_function() -> int:
 def _product_routine() -> str:
     r = Routine("kernel", ["data", "geometry"])
     of = {name: r.word("%geometry", i) for i, name in enumerate(_FIELDS)}
+    at = {name: r.add("%geometry", 8 * i) for i, name in enumerate(_FIELDS)}
     a, b, c = (r.word("%data", i) for i in range(3))
     with r.loop(of["batch"]) as i:
         left, right, result = (
             r.add(base, r.scale(i, of[step])) for base, step in ((a, "step_a"), (b, "step_b"), (c, "step_c"))
         )
-        numbers = (of["transa"], of["transb"], of["m"], of["n"], of["k"], of["alpha"])
-        lines = (right, of["lda"], left, of["ldb"], of["beta"], result, of["ldc"])
+        numbers = (at["transa"], at["transb"], at["m"], at["n"], at["k"], of["alpha"])
+        lines = (right, at["lda"], left, at["ldb"], of["beta"], result, at["ldc"])
         r.call(of["gemm"], *numbers, *lines, returns="void")
     r.leave(0)
     return r.text()
@@ -159,20 +165,20 @@ os.register_at_fork(after_in_child=_renew_lock)
 
 
 @cache
-def gemm_address(dtype: DType) -> int:
-    """The address of SciPy's `sgemm` or `dgemm`."""
+def blas_function(name: str, dtype: DType) -> int:
+    """The address of a function of SciPy's BLAS, such as `sgemm` or `dgemm`."""
     with _LOADING:
         is_first = _module.cache_info().currsize == 0
-        capsule = _module().__pyx_capi__[f"{LETTER[dtype]}gemm"]
+        capsule = _module().__pyx_capi__[LETTER[dtype] + name]
     if is_first and (count := chosen()) is not None:
         set_blas_threads("scipy", count)
-    name = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetName", ctypes.pythonapi))
+    name_of = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetName", ctypes.pythonapi))
     pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
         ("PyCapsule_GetPointer", ctypes.pythonapi)
     )
-    address: int | None = pointer(capsule, name(capsule))
+    address: int | None = pointer(capsule, name_of(capsule))
     if not address:
-        raise CompileError(f"SciPy's BLAS has no {LETTER[dtype]}gemm to call; run with the interpreter")
+        raise CompileError(f"SciPy's BLAS has no {LETTER[dtype]}{name} to call; run with the interpreter")
     return address
 
 

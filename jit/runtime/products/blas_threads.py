@@ -24,7 +24,7 @@ def set_blas_threads(package: str, count: int) -> bool:
 @cache
 def _setter(package: str) -> Any:
     """OpenBLAS's function that takes a number of threads; None if the package has another BLAS."""
-    for path in _libraries(package):
+    for path in libraries(package):
         try:
             library = ctypes.CDLL(str(path))  # the one that is loaded already
         except OSError:
@@ -36,7 +36,8 @@ def _setter(package: str) -> Any:
     return None
 
 
-def _libraries(package: str) -> Iterator[Path]:
+def libraries(package: str) -> Iterator[Path]:
+    """The files of the OpenBLAS that "numpy" or "scipy" brings; none if it has another BLAS."""
     spec = importlib.util.find_spec(package)
     if spec is not None and spec.origin is not None:
         folder = Path(spec.origin).parent

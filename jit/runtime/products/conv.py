@@ -32,12 +32,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jit.ir.dtypes import DType
+from jit.ir.sizes import estimating
 
-from ..kernels.work import Pieces, Work
+from ..kernels.sized import at_sizes
+from ..kernels.work import TILE_BYTES, Pieces, Work, even
 from ..llvm.product_tiles import ELEMENT, lanes_of, tile_sizes
 from ..targets.target import Target
 from .conv_code import BLOCK, FIELDS, WIDE, ConvShape, compiled
-from .tiled import TILE_BYTES, even
 
 Triple = tuple[int, int, int]
 _STRIP_BYTES = 3 << 17
@@ -143,12 +144,19 @@ class ConvolutionWork(Work):
 
     def geometry(self, first: int = 0, last: int | None = None) -> Any:
         """The numbers for a range of `panels`."""
+        found = self._numbers.copy()
+        found[FIELDS.index("first")], found[FIELDS.index("last")] = first, self.panels if last is None else last
+        return found
+
+    @cached_property
+    def _numbers(self) -> Any:
+        """The numbers that all ranges of panels have in common."""
         w, size = self.window, self.dtype.itemsize
         segments, taps = self.kept
         plane, lanes = math.prod(w.image) * size, lanes_of(self.dtype)
         numbers = {
-            "first": first, "last": self.panels if last is None else last, "groups": self.groups,
-            "strips": self._strips, "strip": self._strip, "across": self._across,
+            "first": 0, "last": 0, "groups": self.groups, "strips": self._strips, "strip": self._strip,
+            "across": self._across,
             "blocks": (self.groups // BLOCK if self.is_depthwise else self.filters // tile_sizes()[0]),
             "channels": self.channels, "deep": self._deep, "taps": w.taps, "depth": w.image[0], "height": w.image[1],
             "plane": plane, "weight_row": self.rows * size, "y_row": w.number * size, "filters": self.filters,
@@ -190,8 +198,10 @@ class ConvolutionWork(Work):
 
     def in_tiles(self) -> ConvolutionWork:
         """The same with strips that suit tiles: of one length if possible, since each length needs its own epilogue."""
+        with estimating():
+            across = int(self._across)
         most = max(TILE_BYTES // (self.filters * tile_sizes()[1] * Target.host().vector_bytes), 1)
-        even = (count for count in range(2 * most, most // 2, -1) if self._across % count == 0)
+        even = (count for count in range(2 * most, most // 2, -1) if across % count == 0)
         return replace(self, widest=next(even, most))
 
     def pieces(self, starts: Any, sizes: Any, in_place: bool) -> Pieces:
@@ -253,7 +263,8 @@ def supports(work: ConvolutionWork) -> bool:
         return False
     if w.stride[2] not in (1, 2, 4) or lanes * w.stride[2] > 64:
         return False
-    return work.window.taps <= 1024 and work.segments <= _MOST_SEGMENTS
+    with estimating():
+        return work.window.taps <= 1024 and at_sizes(work, int).segments <= _MOST_SEGMENTS
 
 
 # -- tables ------------------------------------------------------------------------------------------------------
@@ -298,22 +309,30 @@ def segment_tables(window: ConvWindow, dtype: DType) -> tuple[Any, Any]:
     panels = table.reshape(-1, tile_sizes()[1], *table.shape[1:])
     used = (panels[..., 4:] != 0).any(-1) * np.arange(1, rows.shape[1] + 1)
     panels[:, 0, 0, 3] = np.maximum(used.max((-1, -2)), 1)
-    steps = np.stack(np.meshgrid(*map(np.arange, w.kernel), indexing="ij"), -1).reshape(-1, 3) * w.dilation
+    steps = steps_of(w.kernel, w.dilation)
     away = ((steps[:, 0] * w.image[1] + steps[:, 1]) * w.image[2] + steps[:, 2]) * size
     taps = np.stack([steps[:, 0], steps[:, 1], away, (np.arange(w.taps) % w.kernel[2] + 4) * 8], -1)
     return table, np.ascontiguousarray(taps, np.int64)
 
 
+@lru_cache(64)
+def steps_of(kernel: Triple, dilation: Triple) -> Any:
+    """The steps from the first tap of a kernel to each of them, in each dim."""
+    return np.stack(np.meshgrid(*map(np.arange, kernel), indexing="ij"), -1).reshape(-1, 3) * dilation
+
+
 def _lanes_within(w: ConvWindow, lanes: int, lane: Any, count: Any, column: Any) -> Any:
-    """Bits of the lanes that a segment has within the image, for each column of the kernel."""
-    number = np.arange(lanes)
-    inside = (number >= lane[..., None]) & (number < (lane + count)[..., None])
-    at = (column - lane)[..., None] + number
-    taps = np.arange(w.kernel[2])[:, None] * w.dilation[2]
-    seen = at[..., None, :] * w.stride[2] - w.padding[2] + taps
-    meets = inside[..., None, :] & (seen >= 0) & (seen < w.image[2])
-    bits = np.left_shift(np.uint64(1), (number * w.stride[2]).astype(np.uint64))
-    return (meets * bits).sum(-1, dtype=np.uint64).view(np.int64)
+    """Bits of the lanes that a segment has within the image, for each column of the kernel.
+
+    They stand in a row: from the first lane whose entry is not before the image up to the first one behind it.
+    """
+    stride, before = w.stride[2], (column - lane)[..., None]
+    offset = w.padding[2] - np.arange(w.kernel[2]) * w.dilation[2]
+    first = np.maximum(lane[..., None], -(-offset // stride) - before)
+    last = np.minimum((lane + count)[..., None], -(-(w.image[2] + offset) // stride) - before)
+    up_to = np.zeros(lanes + 1, np.uint64)
+    np.cumsum(np.left_shift(np.uint64(1), (np.arange(lanes) * stride).astype(np.uint64)), out=up_to[1:])
+    return (up_to[np.clip(np.maximum(first, last), 0, lanes)] - up_to[np.clip(first, 0, lanes)]).view(np.int64)
 
 
 def _address(array: Any) -> int:

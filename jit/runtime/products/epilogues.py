@@ -5,7 +5,7 @@ A product whose result a single kernel reads is held back until that kernel's tu
 1. it is pointwise: one step, nothing reduced, as many points as the result has elements;
 2. it reads the result point by point, in whatever order and shape, and all its other operands along the axes of the
    product: a bias along columns or rows, a whole array, a batch norm's statistics by channel;
-3. the result is more than one tile: a single tile stays in the cache between two steps anyway.
+3. the result is more than one tile, of known sizes: a single tile stays in the cache between two steps anyway.
 
 Otherwise the product and the kernel are two steps. An epilogue costs a call for each tile, which is microseconds of
 work; it saves a pass over the result and the memory for it.
@@ -14,6 +14,8 @@ work; it saves a pass over the result and the memory for it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+
+from jit.ir.sizes import any_symbolic, estimating
 
 from ..kernels.nest import Nest
 from ..kernels.work import Tileable, Work
@@ -25,11 +27,14 @@ from .tiled import Tiled, epilogue
 def may_follow(lowering: StretchBuilder, step: Step) -> bool:
     """Whether a single kernel reads what a product's step writes, and the product comes in tiles."""
     value = step.node.outputs[0]
+    if any_symbolic(step.operands[-1].geometry.sizes):  # tiles are as many as the sizes of a call make them
+        return False
     if lowering.places.get(value) != step.operands[-1] or _in_tiles(step.work) is None:
         return False
     return lowering.reader(value) is not None
 
 
+@estimating()
 def _in_tiles(work: Work) -> Tileable | None:
     """The product as it is computed in several tiles; None if it is not."""
     tileable = work.in_tiles()

@@ -22,23 +22,40 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jit.ir.dtypes import DType
+from jit.ir.sizes import SizeExpr, divides, estimating, least, only_if
 
-from ..kernels.work import Pieces, Work
+from ..kernels.work import TILE_BYTES, Pieces, Sizes, Work, even
 from ..llvm.product_tiles import ELEMENT, TileWriter, lanes_of, tile_sizes
 from ..llvm.words import Word
 from ..targets.target import Target
-from .tiled import TILE_BYTES, even
+from .blas_cores import is_narrow
 
 _FIELDS = ("first", "last", "rest", "blocks", "inner", "a_row", "a_step", "b_column", "b_step", "c_row",
-           "batch", "a_next", "b_next", "c_next")  # fmt: skip
-"""The geometry of a product or a packing: a range of whole panels, whether one follows that is not whole, counts, and
-strides in bytes."""
+           "batch", "a_next", "b_next", "c_next", "lanes", "last_row", "last_column")  # fmt: skip
+"""The geometry of a product or a packing: a range of whole panels, whether one follows that is not whole, counts,
+strides in bytes, how many lanes of the last vector are columns if it is not whole, and where the last block of rows and
+the last whole panel begin at the latest."""
 _AT = {name: index for index, name in enumerate(_FIELDS)}
-_DEEPEST = 2048
-_WIDEST = 1 << 21
-"""Limits of the sum's length, and of the bytes of a left operand: beyond, operands must be cut to stay in the cache."""
-_FEWEST_IN_BATCHES = 128
-"""Rows from which it pays to pack a matrix for one product of a batch."""
+
+
+class _Limits(NamedTuple):
+    """The limits beyond which BLAS is faster."""
+
+    deepest: int
+    """The length of the sum; operands must be cut to stay in the cache, which is not done here."""
+    widest: int
+    """The bytes of the left operand, likewise."""
+    fewest: int
+    """Rows from which it pays to pack a matrix for one product of a batch."""
+    ragged: int
+    """Columns from which the last vector need not be whole."""
+    copied: int
+    """Columns from which it pays to copy a left operand whose columns lie far apart."""
+
+
+@cache
+def _limits() -> _Limits:
+    return _Limits(1 << 14, 1 << 26, 8, 8, 48) if is_narrow() else _Limits(2048, 1 << 21, 128, 1 << 62, 128)
 
 
 class PackedShape(NamedTuple):
@@ -49,6 +66,8 @@ class PackedShape(NamedTuple):
     """Rows of the last block where it is incomplete."""
     last_vectors: int
     """Vectors of the last panel where it is incomplete."""
+    ragged: bool
+    """Whether the last of these is not whole."""
     packs: str
     """The way of the right operand into panels: "" (it is packed), "rows" (its rows lie together) or "columns"."""
     multiplies: bool = True
@@ -74,6 +93,8 @@ class PackedProduct(Work):
     c: tuple[int, int] | None = None
     """Steps of C from matrix to matrix and from row to row, in elements, if it is not all of an array."""
 
+    is_late = False
+
     @property
     def panels(self) -> int:
         """The number of panels."""
@@ -91,28 +112,39 @@ class PackedProduct(Work):
         rows, columns, inner = self.sizes
         return self.batch * rows * columns * inner
 
+    @property
+    def choices(self) -> tuple[int, int, int]:
+        """Rows of the last block, and vectors of the last panel, where these are incomplete; lanes of the last one."""
+        rows, columns, _ = self.sizes
+        lanes, left = lanes_of(self.dtype), _left(columns, panel_columns(self.dtype))
+        return _left(rows, tile_sizes()[0]) if self.multiplies else 0, (left + lanes - 1) // lanes, left % lanes
+
     def function(self) -> int:
         """The address of `i32 kernel(ptr data, ptr geometry)`."""
-        rows, columns, _ = self.sizes
-        packs = "" if self.packed else "rows" if self.b[1] == 1 else "columns"
-        left = columns % panel_columns(self.dtype) // lanes_of(self.dtype)
-        return _compiled(
-            PackedShape(self.dtype, rows % tile_sizes()[0] if self.multiplies else 0, left, packs, self.multiplies)
-        )
+        return self.chosen(self.choices)
 
-    def geometry(self, first: int = 0, last: int | None = None) -> Any:
+    def chosen(self, choices: Sizes) -> int:
+        """The function for certain rows of the last block, vectors of the last panel and lanes of the last of these."""
+        last_rows, last_vectors, last_lanes = choices
+        packs = "" if self.packed else "rows" if self.b[1] == 1 else "columns"
+        return _compiled(PackedShape(self.dtype, last_rows, last_vectors, last_lanes > 0, packs, self.multiplies))
+
+    def geometry(self, first: int = 0, last: int | None = None) -> list[int]:
         """The numbers for a range of panels."""
         rows, columns, inner = self.sizes
         size = self.dtype.itemsize
-        whole, last = columns // panel_columns(self.dtype), self.panels if last is None else last
+        blocks, last_row = _whole(rows, tile_sizes()[0])
+        whole, last_column = _whole(columns, panel_columns(self.dtype))
+        last = self.panels if last is None else last
         matrix, row = self.c or (rows * columns, columns)
         numbers = {
-            "first": first, "last": min(last, whole), "rest": int(last > whole), "blocks": rows // tile_sizes()[0],
+            "first": first, "last": least(last, whole), "rest": last - least(last, whole),
+            "blocks": blocks, "last_row": last_row, "last_column": last_column,
             "inner": inner, "a_row": self.a[0] * size, "a_step": self.a[1] * size, "b_column": self.b[1] * size,
             "b_step": self.b[0] * size, "c_row": row * size, "batch": self.batch, "a_next": self.next[0] * size,
-            "b_next": self.next[1] * size, "c_next": matrix * size,
+            "b_next": self.next[1] * size, "c_next": matrix * size, "lanes": columns % lanes_of(self.dtype),
         }  # fmt: skip
-        return np.array([numbers[name] for name in _FIELDS], np.int64)
+        return [numbers[name] for name in _FIELDS]
 
     def label(self, operator: str) -> str:
         """The operator, and how it is computed."""
@@ -161,22 +193,66 @@ class PackedProduct(Work):
         return Pieces(functions, np.array(geometries), starts @ np.array(steps, np.int64).T * size)
 
 
+def _whole(size: int, step: int) -> tuple[int, int]:
+    """The number of whole steps in a size, and where the last one begins at the latest.
+
+    A size that varies ends in a step that overlaps the one before and computes the same once more, so that it needs no
+    code for what is left; unless it is less than one step.
+    """
+    if type(size) is SizeExpr:
+        return (size + step - 1) // step * least(size // step, 1), size - step
+    return size // step, size
+
+
+def _left(size: int, step: int) -> int:
+    """The rest behind these steps."""
+    return least(size, step) % step if type(size) is SizeExpr else size % step
+
+
 def supports(product: PackedProduct) -> bool:
     """Whether there is code for the product, which is then at least as fast as BLAS."""
-    rows, columns, inner = product.sizes
-    if product.batch > 1 and rows < _FEWEST_IN_BATCHES:
+    return only_if(lambda: _supports(product))
+
+
+def _supports(product: PackedProduct) -> bool:
+    _, columns, inner = product.sizes
+    if product.dtype not in ELEMENT or any(size < 4 for size in product.sizes) or Target.host().vector_bytes < 16:
         return False
-    if product.dtype not in ELEMENT or min(product.sizes) < 4 or Target.host().vector_bytes < 16:
+    lanes = lanes_of(product.dtype)
+    straight = product.b[1] == 1 or (product.b[0] == 1 and divides(lanes, inner))
+    taken = divides(lanes, columns) or columns >= _limits().ragged
+    return bool(taken and straight and (product.a[1] == 1 or product.a[0] == 1) and _is_near(product))
+
+
+@estimating()
+def _is_near(product: PackedProduct) -> bool:
+    """Whether it is small enough to be read from the cache, and large enough to pack for."""
+    (rows, _, inner), limits = product.sizes, _limits()
+    if product.batch > 1 and rows < limits.fewest:
         return False
-    lanes, size = lanes_of(product.dtype), product.dtype.itemsize
-    straight = product.b[1] == 1 or (product.b[0] == 1 and inner % lanes == 0)
-    near = product.a[1] == 1 or (product.a[0] == 1 and inner <= 128)
-    return columns % lanes == 0 and straight and near and inner <= _DEEPEST and rows * inner * size <= _WIDEST
+    near = product.a[1] == 1 or inner <= 128
+    return near and inner <= limits.deepest and rows * inner * product.dtype.itemsize <= limits.widest
 
 
 def supports_tiles(product: PackedProduct) -> bool:
     """Whether there is code for the product tile by tile, for which only some rows need be in the cache."""
-    return supports(replace(product, sizes=(product.tile[1], *product.sizes[1:])))
+    with estimating():
+        rows = int(product.tile[1])
+    return supports(replace(product, sizes=(rows, *product.sizes[1:])))
+
+
+def supports_copied(product: PackedProduct) -> bool:
+    """Whether it pays to copy the left operand row by row, because its columns lie far apart.
+
+    Weights' gradients are such products, of the transposed gradient and the input: each step of the sum would read from
+    another page of memory.
+    """
+    rows, columns, inner = product.sizes
+    copied = replace(product, a=(inner, 1), next=(rows * inner, product.next[1]))
+    lanes = lanes_of(product.dtype)
+    return product.a[0] == 1 and only_if(
+        lambda: columns >= _limits().copied and rows >= lanes and inner >= lanes and supports(copied)
+    )
 
 
 def panel_columns(dtype: DType) -> int:
@@ -219,50 +295,67 @@ class _PackedWriter(TileWriter):
                 for place, step in zip(places, ("a_next", "b_next", "c_next"), strict=True)
             )
             with self.loop(self.of["last"], self.of["first"]) as panel:
-                self._panel(panel, vectors)
+                start = self.lesser(self.scale(panel, vectors * self.lanes), self.of["last_column"])
+                self._panel(panel, start, vectors, False)
             if self.shape.last_vectors:
                 with self.unless(self.same(self.of["rest"], 0)):
-                    self._panel(self.of["last"], self.shape.last_vectors)
+                    start = self.scale(self.of["last"], vectors * self.lanes)
+                    self._panel(self.of["last"], start, self.shape.last_vectors, self.shape.ragged)
         self.leave(0)
         return self.text()
 
-    def _panel(self, panel: Word, vectors: int) -> None:
-        columns = tile_sizes()[1] * self.lanes
+    def _panel(self, panel: Word, start: Word, vectors: int, is_ragged: bool) -> None:
+        """One panel, whose first column is `start`."""
         place = self.scale(panel, self.panel_bytes)
         if not self.shape.packs:
             packed = self.add(self.b, place)
         else:
             packed = self.word("%data", 3) if self.shape.multiplies else self.add(self.c, place)
-            source = self.add(self.b, self.scale(panel, self.scale(self.of["b_column"], columns)))
-            (self._pack_rows if self.shape.packs == "rows" else self._pack_columns)(source, packed, vectors)
+            source = self.add(self.b, self.scale(start, self.of["b_column"]))
+            (self._pack_rows if self.shape.packs == "rows" else self._pack_columns)(source, packed, vectors, is_ragged)
         if not self.shape.multiplies:
             return
         rows = tile_sizes()[0]
-        result = self.add(self.c, self.scale(panel, columns * self.size))
+        result = self.add(self.c, self.scale(start, self.size))
         with self.loop(self.of["blocks"]) as block:
-            self._tile_of(self.scale(block, rows), packed, result, rows, vectors)
+            first = self.lesser(self.scale(block, rows), self.of["last_row"])
+            self._tile_of(first, packed, result, (rows, vectors), is_ragged)
         if self.shape.last_rows:
-            self._tile_of(self.scale(self.of["blocks"], rows), packed, result, self.shape.last_rows, vectors)
+            first = self.scale(self.of["blocks"], rows)
+            self._tile_of(first, packed, result, (self.shape.last_rows, vectors), is_ragged)
 
-    def _tile_of(self, first: Word, packed: Word, result: Word, rows: int, vectors: int) -> None:
+    def _tile_of(self, first: Word, packed: Word, result: Word, tile: tuple[int, int], is_ragged: bool) -> None:
         """Some rows of A times a panel."""
+        rows, vectors = tile
         a = self.add(self.a, self.scale(first, self.of["a_row"]))
         lines = [self.add(a, self.scale(self.of["a_row"], r)) for r in range(rows)]
-        tile = self.sums(lines, self.of["a_step"], packed, vectors, self.of["inner"])
-        for (r, v), value in tile.items():
+        mask = self._last_mask() if is_ragged else ""
+        for (r, v), value in self.sums(lines, self.of["a_step"], packed, vectors, self.of["inner"]).items():
             row = self.add(result, self.scale(self.add(first, r), self.of["c_row"]))
-            self.store(value, self.add(row, v * self.bytes))
+            place = self.add(row, v * self.bytes)
+            if is_ragged and v == vectors - 1:
+                self.masked_store(value, place, mask)
+            else:
+                self.store(value, place)
 
-    def _pack_rows(self, source: Word, packed: Word, vectors: int) -> None:
+    def _last_mask(self) -> Word:
+        """The lanes of the last vector that are columns."""
+        return self.mask(self.sub(self.shifted(1, self.of["lanes"]), 1))
+
+    def _pack_rows(self, source: Word, packed: Word, vectors: int, is_ragged: bool) -> None:
         """A panel of a matrix whose rows lie together: they are copied."""
+        mask = self._last_mask() if is_ragged else ""
         with self.loop(self.of["inner"]) as k:
             here = self.add(source, self.scale(k, self.of["b_step"]))
             there = self.add(packed, self.scale(k, tile_sizes()[1] * self.lanes * self.size))
             for v in range(vectors):
                 offset = v * self.lanes * self.size
-                self.store(self.load(self.add(here, offset)), self.add(there, offset))
+                place = self.add(here, offset)
+                partial = is_ragged and v == vectors - 1
+                line = self.masked_load(place, mask, "zeroinitializer") if partial else self.load(place)
+                self.store(line, self.add(there, offset))
 
-    def _pack_columns(self, source: Word, packed: Word, vectors: int) -> None:
+    def _pack_columns(self, source: Word, packed: Word, vectors: int, is_ragged: bool) -> None:
         """A panel of a matrix whose columns lie together: squares of it are transposed."""
         with self.loop(self.of["inner"]) as number:
             k = self.scale(number, self.lanes)
@@ -271,7 +364,15 @@ class _PackedWriter(TileWriter):
             here = self.add(source, self.scale(k, self.size))
             there = self.add(packed, self.scale(k, tile_sizes()[1] * self.lanes * self.size))
             for v in range(vectors):
-                columns = [self.scale(self.of["b_column"], v * self.lanes + lane) for lane in range(self.lanes)]
+                partial = is_ragged and v == vectors - 1
+                columns = [self._column(v, lane, partial) for lane in range(self.lanes)]
                 square = self.transposed([self.load(self.add(here, column)) for column in columns])
                 for step, line in enumerate(square):
                     self.store(line, self.add(there, (step * tile_sizes()[1] + v) * self.lanes * self.size))
+
+    def _column(self, vector: int, lane: int, partial: bool) -> Word:
+        """The distance of a column of the right operand; beyond the last one, of that one."""
+        if not partial:
+            return self.scale(self.of["b_column"], vector * self.lanes + lane)
+        present = self.lesser(self.sub(self.of["lanes"], 1), lane)
+        return self.scale(self.of["b_column"], self.add(present, vector * self.lanes))

@@ -1,4 +1,4 @@
-"""Max pooling with indices, its backward, and average pooling, as plan steps.
+"""Max pooling with indices, its backward, and average pooling: work of plan steps, and its code.
 
 The vectors of places, their segments and masks are those of a convolution (Note [Segments] in `conv`). For maxima,
 entries beside the image are the lowest number; a NaN wins, and of equals the first. For means they are 0, and entries
@@ -8,28 +8,21 @@ are added in the order of the taps. All as in the interpreter, bit for bit.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 
-from jit.ir import Node, TensorType, Value
-from jit.ir.dtypes import DType, int64
+from jit.ir.dtypes import DType
 from jit.ir.pooling import PoolGeometry, divisors
 
 from ..kernels.work import Work
-from ..llvm.memory import OUT_OF_RANGE
-from ..llvm.product_tiles import ELEMENT, TileWriter, lanes_of
+from ..llvm.product_tiles import TileWriter, lanes_of
 from ..llvm.words import Word
-from ..plans.builder import StretchBuilder
-from ..plans.copies import arguments_of
-from ..plans.places import Step
 from ..targets.target import Target
-from .conv import ConvolutionWork, ConvWindow, Triple, segment_tables, supports
+from .conv import ConvolutionWork, ConvWindow, segment_tables, steps_of
 from .conv_code import SegmentWriter
-from .conv_steps import contiguous
 
 _FIELDS = (
     "first", "last", "vectors", "taps", "depth", "height", "plane", "y_row", "index_row", "segments", "segment",
@@ -171,7 +164,6 @@ class MaxUnpoolWork(Work):
 @lru_cache(64)
 def _positions(w: ConvWindow, lanes: int) -> tuple[Any, Any, Any]:
     """The distance of each tap from a window's first entry; and the place of that, or of the first one in the image."""
-    grids = np.stack(np.meshgrid(*map(np.arange, w.kernel), indexing="ij"), -1).reshape(-1, 3) * w.dilation
     scale = np.array([w.image[1] * w.image[2], w.image[2], 1])
     rest = -w.number % lanes
     corners = np.zeros((2, *w.places), np.int64)
@@ -181,7 +173,8 @@ def _positions(w: ConvWindow, lanes: int) -> tuple[Any, Any, Any]:
         corners[0] += (line * scale[dim]).reshape(shape)
         corners[1] += (np.minimum(np.where(line < 0, line % d, line), size - 1) * scale[dim]).reshape(shape)
     first, inside = np.pad(corners.reshape(2, -1), ((0, 0), (0, rest)))
-    return (grids @ scale).astype(np.int64), np.ascontiguousarray(first), np.ascontiguousarray(inside)
+    away = (steps_of(w.kernel, w.dilation) @ scale).astype(np.int64)
+    return away, np.ascontiguousarray(first), np.ascontiguousarray(inside)
 
 
 @lru_cache(64)
@@ -344,6 +337,8 @@ def _compiled_back(dtype: DType) -> int:
 
 
 def _way_back(dtype: DType) -> str:
+    from ..llvm.memory import OUT_OF_RANGE  # a process that finds its plans in the cache needs none of that
+
     """The kernel's code: numbers are added one after the other to sums in float64, which are rounded once."""
     r = TileWriter(dtype, Target.host())
     first, last, places, plane = (r.word("%geometry", i) for i in range(len(_BACK)))
@@ -373,89 +368,3 @@ def _way_back(dtype: DType) -> str:
             r.advance(at["to"], r.size)
     r.leave(0)
     return r.text()
-
-
-# -- from nodes to steps -----------------------------------------------------------------------------------------
-
-
-def _type(value: Value) -> TensorType:
-    assert isinstance(value.type, TensorType)
-    return value.type
-
-
-def _window(arguments: dict[str, Any], x: TensorType, y: TensorType) -> ConvWindow:
-    assert x.sizes is not None and y.sizes is not None
-
-    def flat(numbers: Any, depth: int) -> Triple:
-        height, width = numbers if len(numbers) == 2 else (*numbers, *numbers)
-        return depth, height, width
-
-    kernel = arguments["kernel_size"]
-    return ConvWindow(
-        flat(x.sizes[-2:], 1), flat(kernel, 1), flat(y.sizes[-2:], 1), flat(arguments["stride"] or kernel, 1),
-        flat(arguments["padding"], 0), flat(arguments.get("dilation", [1]), 1),
-    )  # fmt: skip
-
-
-def _maxima(node: Node) -> MaxPoolWork:
-    x, y = _type(node.inputs[0]), _type(node.outputs[0])
-    assert x.dtype is not None and x.sizes is not None
-    return MaxPoolWork(x.dtype, math.prod(x.sizes[:-2]), _window(arguments_of(node), x, y))
-
-
-def _means(node: Node) -> MeanPoolWork:
-    x, arguments = _type(node.inputs[0]), arguments_of(node)
-    assert x.dtype is not None and x.sizes is not None
-    window = _window(arguments, x, _type(node.output))
-    rest = (arguments[name] for name in ("ceil_mode", "count_include_pad", "divisor_override"))
-    return MeanPoolWork(x.dtype, math.prod(x.sizes[:-2]), window, *rest)
-
-
-def is_max_pool(node: Node) -> bool:
-    """Whether there is a kernel for an `aten::max_pool2d_with_indices`."""
-    return _is_supported(node, _maxima)
-
-
-def is_mean_pool(node: Node) -> bool:
-    """Whether there is a kernel for an `aten::avg_pool2d`."""
-    return arguments_of(node)["divisor_override"] != 0 and _is_supported(node, _means)
-
-
-def _is_supported(node: Node, work_of: Callable[[Node], MaxPoolWork | MeanPoolWork]) -> bool:
-    x, y = _type(node.inputs[0]), _type(node.outputs[0])
-    if x.dtype not in ELEMENT or not x.numel or not y.numel:
-        return False
-    work = work_of(node)
-    return supports(ConvolutionWork(work.dtype, 1, 1, 1, 1, work.window))
-
-
-def is_max_unpool(node: Node) -> bool:
-    """Whether there is a kernel for an `aten::max_pool2d_with_indices_backward`."""
-    arguments = arguments_of(node)
-    y, indices = _type(arguments["grad_output"]), _type(arguments["indices"])
-    x = _type(node.output)
-    return y.dtype in ELEMENT and indices.dtype is int64 and bool(x.numel) and bool(y.numel)
-
-
-def lower_max_pool(lowering: StretchBuilder, node: Node) -> None:
-    """Lower max pooling to one step, which finds positions only if they are used."""
-    x = contiguous(lowering, node, lowering.of(node.inputs[0]))
-    results = [lowering.make(value) for value in node.outputs if value is node.outputs[0] or value.uses]
-    work = replace(_maxima(node), indices=len(results) == 2)
-    lowering.step(Step(work, [x, *results], len(results), node))
-
-
-def lower_mean_pool(lowering: StretchBuilder, node: Node) -> None:
-    """Lower average pooling to one step."""
-    x = contiguous(lowering, node, lowering.of(node.inputs[0]))
-    lowering.step(Step(_means(node), [x, lowering.make(node.output)], 1, node))
-
-
-def lower_max_unpool(lowering: StretchBuilder, node: Node) -> None:
-    """Lower the backward of max pooling to one step."""
-    arguments = arguments_of(node)
-    y, indices = (contiguous(lowering, node, lowering.of(arguments[name])) for name in ("grad_output", "indices"))
-    result = lowering.make(node.output)
-    places, plane = (math.prod(place.geometry.sizes[-2:]) for place in (y, result))
-    work = MaxUnpoolWork(y.dtype, result.geometry.numel // plane, places, plane)
-    lowering.step(Step(work, [y, indices, result], 1, node))

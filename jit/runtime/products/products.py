@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from jit.ir import Node, Value, kernel_of
+from jit.ir.sizes import estimating, only_if
 from jit.passes.support.spaces import sizes_of
 
 from ..kernels import recipes, split
@@ -14,7 +16,8 @@ from ..kernels.nest import Access, Buffer, Local, Nest, NestStep, Reduce
 from ..plans.builder import StretchBuilder
 from ..plans.copies import arguments_of, consecutive, copy_to, follows
 from ..plans.places import Step, ValuePlace
-from . import blas, packed
+from . import blas, matvec, packed
+from .transposing import Transposing
 
 
 def families(nodes: Sequence[Node]) -> dict[Value, deque[Node]]:
@@ -91,9 +94,10 @@ def _family(lowering: StretchBuilder, node: Node, a: ValuePlace) -> dict[Node, V
     waiting = lowering.families[node.inputs[1]]
     waiting.popleft()
     rows, columns, last = a.geometry.sizes[0], node.output.type.sizes[1], a  # type: ignore[attr-defined]
-    if rows > _SHORT or not a.geometry.is_contiguous or not lowering.is_free_to_move(node.output):
+    if not _is_short(rows) or not a.geometry.is_contiguous or not lowering.is_free_to_move(node.output):
         return found
-    most = max(_TOGETHER // (max(rows * columns, 1) * a.dtype.itemsize), 1)
+    with estimating():
+        most = int(max(_TOGETHER // (max(rows * columns, 1) * a.dtype.itemsize), 1))
     while waiting and len(found) < most:
         after = lowering.soon(waiting[0].inputs[0])
         if after is None or not after.geometry.is_contiguous or not follows(after, last):
@@ -102,6 +106,12 @@ def _family(lowering: StretchBuilder, node: Node, a: ValuePlace) -> dict[Node, V
             break
         found[waiting.popleft()] = last = after
     return found
+
+
+@estimating()
+def _is_short(rows: int) -> bool:
+    """Whether a product is better joined with others by the same matrix."""
+    return rows <= _SHORT
 
 
 _SHORT = 128
@@ -135,9 +145,40 @@ def _multiply(
     lowering: StretchBuilder, node: Node, a: ValuePlace, b: ValuePlace, result: ValuePlace, alpha: float, beta: float
 ) -> None:
     """result = alpha a b + beta result, over a batch."""
+    if _multiply_vectors(lowering, node, a, b, result, alpha, beta):
+        return
     if (alpha, beta) == (1.0, 0.0) and _multiply_packed(lowering, node, a, b, result):
         return
     _multiply_by_blas(lowering, node, a, b, result, alpha, beta)
+
+
+def _multiply_vectors(
+    lowering: StretchBuilder, node: Node, a: ValuePlace, b: ValuePlace, result: ValuePlace, alpha: float, beta: float
+) -> bool:
+    """Compute a product of which an operand has one row or column, or one matrix that of a few rows."""
+    (batch, rows, inner), columns = a.geometry.sizes, b.geometry.sizes[2]
+    alone = rows == 1 or (batch == 1 and only_if(lambda: rows <= matvec.MOST_ROWS))
+    if inner == 0 or not (alone or columns == 1):
+        return False
+    (far, down, along), (beside, below, _) = a.geometry.strides, b.geometry.strides
+    rest: dict[str, Any] = {"alpha": alpha, "beta": beta, "batch": batch}
+    if alone and (along > 0 or inner == 1):
+        b = _straight(lowering, node, b)
+        right = blas.as_matrix(b.geometry.sizes[1:], b.geometry.strides[1:])
+        assert right is not None
+        steps = (b.geometry.strides[0], far, columns) if rows == 1 else (0, down, columns)
+        rest |= {"steps": steps, "batch": batch if rows == 1 else rows}
+        work = matvec.by_rows(result.dtype, right, (inner, columns), max(along, 1), **rest)
+    elif columns == 1 and (below > 0 or inner == 1):
+        a = _straight(lowering, node, a)
+        left = blas.as_matrix(a.geometry.sizes[1:], a.geometry.strides[1:])
+        assert left is not None
+        rest["steps"] = (a.geometry.strides[0], beside, rows)
+        work = matvec.by_column(result.dtype, left, (rows, inner), max(below, 1), **rest)
+    else:
+        return False
+    lowering.step(Step(work, [a, b, result], 1, node))
+    return True
 
 
 def _multiply_by_blas(
@@ -154,11 +195,11 @@ def _multiply_by_blas(
 
 def _multiply_packed(lowering: StretchBuilder, node: Node, a: ValuePlace, b: ValuePlace, result: ValuePlace) -> bool:
     """Compute a product without BLAS if there is code for it; a right operand of many short products is packed once."""
-    (batch, rows, inner), columns = a.geometry.sizes, b.geometry.sizes[2]
-    after, *left = a.geometry.strides
-    beside, *right = b.geometry.strides
-    work = packed.PackedProduct(result.dtype, (rows, columns, inner), (left[0], left[1]), (right[0], right[1]))
-    work = replace(work, batch=batch, next=(after, beside))
+    batch, rows, inner = a.geometry.sizes
+    work = _packed(a, b, result)
+    if not packed.supports(work) and packed.supports_copied(work):
+        a = _transposed(lowering, node, a)
+        work = _packed(a, b, result)
     if not packed.supports(work):
         if 0 in (batch, *work.sizes) or not packed.supports_tiles(work):
             return False
@@ -167,7 +208,7 @@ def _multiply_packed(lowering: StretchBuilder, node: Node, a: ValuePlace, b: Val
         return True
     key = b.block, b.geometry
     waiting = lowering.families[node.inputs[1]] if _is_of_matrices(node) else ()
-    if key not in lowering.packed and waiting and rows <= _SHORT:
+    if key not in lowering.packed and waiting and _is_short(rows):
         size = work.panels * packed.panel_columns(work.dtype) * inner
         lowering.packed[key] = lowering.temporary(work.dtype, (size,))
         lowering.step(Step(replace(work, multiplies=False), [b, lowering.packed[key]], 1, node))
@@ -175,6 +216,22 @@ def _multiply_packed(lowering: StretchBuilder, node: Node, a: ValuePlace, b: Val
         b, work = lowering.packed[key], replace(work, packed=True)
     lowering.step_of_product(Step(work, [a, b, result], 1, node))
     return True
+
+
+def _transposed(lowering: StretchBuilder, node: Node, place: ValuePlace) -> ValuePlace:
+    """A copy, row by row, of matrices whose columns lie together."""
+    (batch, rows, columns), (after, _, step) = place.geometry.sizes, place.geometry.strides
+    copy = lowering.temporary(place.dtype, place.geometry.sizes)
+    lowering.step(Step(Transposing(place.dtype, (rows, columns), step, batch, after), [place, copy], 1, node))
+    return copy
+
+
+def _packed(a: ValuePlace, b: ValuePlace, result: ValuePlace) -> packed.PackedProduct:
+    """The product of batches of matrices."""
+    (batch, rows, inner), columns = a.geometry.sizes, b.geometry.sizes[2]
+    (after, *left), (beside, *right) = a.geometry.strides, b.geometry.strides
+    work = packed.PackedProduct(result.dtype, (rows, columns, inner), (left[0], left[1]), (right[0], right[1]))
+    return replace(work, batch=batch, next=(after, beside))
 
 
 def _straight(lowering: StretchBuilder, node: Node, place: ValuePlace) -> ValuePlace:

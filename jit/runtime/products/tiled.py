@@ -35,21 +35,6 @@ from ..kernels.nest import Access, Bound, Buffer, Nest, Operand, Position
 from ..kernels.work import NestUse, Sizes, Tileable, Work
 from ..llvm.words import Routine
 
-TILE_BYTES = 1 << 17
-"""About the bytes of a tile: it shares the L2 cache with its sources and with what the kernel reads and writes."""
-
-
-def even(size: int, most: int, step: int = 1) -> int:
-    """A tile of at most `most`, but at least one `step`, such that tiles of multiples of `step` are as equal as can be.
-
-    >>> even(1000, 300), even(1000, 300, 32), even(100, 3, 8)
-    (250, 256, 8)
-    """
-    steps = -(-size // step)
-    count = -(-steps // max(most // step, 1))
-    return min(-(-steps // count) * step, size)
-
-
 # -- a kernel at the points of a tile --------------------------------------------------------------------------------
 
 
@@ -137,24 +122,24 @@ def _along(nest: Nest, result: Access, axes: Sizes) -> list[Any] | None:
     """The strides of all maps along `axes`: loops in the order in which they move through `result`, cut and joined."""
     maps = (*nest.reads, *nest.writes, *nest.points)
     loops = [
-        (extent, np.array([map.strides[dim] for map in maps], np.int64))
+        (extent, tuple(map.strides[dim] for map in maps))
         for dim, extent in sorted(enumerate(nest.extents), key=lambda pair: -result.strides[pair[0]])
         if extent != 1
     ]
     found: list[Any] = []
     for size in reversed(axes):
-        extent, column = 1, np.zeros(len(maps), np.int64)
+        extent, column = 1, (0,) * len(maps)
         while extent < size and loops:
             outer, far = loops.pop()
             if extent == 1:
                 column = far
-            elif not np.array_equal(far, column * extent):
+            elif far != tuple(stride * extent for stride in column):
                 return None
             extent *= outer
         if extent % size:
             return None
         if extent > size:
-            loops.append((extent // size, column * size))
+            loops.append((extent // size, tuple(stride * size for stride in column)))
         found.insert(0, column)
     return found
 
@@ -165,7 +150,7 @@ def _moved(nest: Nest, extents: Sizes, strides: dict[Any, Sizes]) -> Nest:
     def moved(thing: Any) -> Any:
         if not isinstance(thing, Access | Bound | Position):
             return thing
-        there: Any = replace(thing, strides=tuple(map(int, strides[thing])))
+        there: Any = replace(thing, strides=strides[thing])
         if isinstance(thing, Access) and (thing.gather or thing.within):
             gather = tuple(replace(index, access=moved(index.access)) for index in thing.gather)
             there = replace(there, gather=gather, within=tuple(map(moved, thing.within)))
@@ -187,14 +172,14 @@ class Tiled(Work):
     operands: int
     """The number of operands that the product reads."""
     epilogue: Epilogue
-    _kept: list[Any] = field(default_factory=list)
-    _nests: dict[Sizes, Nest] = field(init=False)
-    """The nests by the sizes of tiles."""
+    _kept: list[Any] = field(init=False, default_factory=list)
     _kernels: Mapping[int, Kernel] = field(init=False)
     """Kernels by the `id` of their nests."""
 
-    def __post_init__(self) -> None:
-        self._nests = {sizes: self.epilogue.of_tile(sizes) for sizes in dict.fromkeys(map(tuple, self._sizes.tolist()))}
+    @cached_property
+    def _nests(self) -> dict[Sizes, Nest]:
+        """The nests by the sizes of tiles."""
+        return {sizes: self.epilogue.of_tile(sizes) for sizes in dict.fromkeys(map(tuple, self._sizes.tolist()))}
 
     @property
     def panels(self) -> int:

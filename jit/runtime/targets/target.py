@@ -7,7 +7,7 @@ import os
 import platform
 import re
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 from jit.ir.errors import CompileError
@@ -62,17 +62,17 @@ class Target:
             raise CompileError(f"{arch!r} is not an architecture of AMD's: they are named gfx942, gfx1100, ...")
         return Target("amdgcn-amd-amdhsa", arch, () if arch.startswith("gfx9") else ("wavefrontsize64",))
 
-    @property
+    @cached_property
     def family(self) -> ProcessorFamily:
         """The facts that hold for all processors of its kind."""
         return family_of(self.triple)
 
-    @property
+    @cached_property
     def vector_bytes(self) -> int:
         """The width of the vectors that kernels are written in; 4 means scalars."""
         return by_feature(self.family.vector_bytes, self.features)
 
-    @property
+    @cached_property
     def vector_registers(self) -> int:
         """The number of vector registers."""
         return by_feature(self.family.vector_registers, self.features)

@@ -40,6 +40,8 @@ def record_composite(trace: RecordingTrace, op: Op, values: Sequence[Any]) -> An
         node.scope = scope
         composite = Composite(node, parts, [])
         _hand_over(trace, composite, changes)
+        pairs = zip(composite.taken, node.outputs, strict=True)
+        trace.tape.elemental |= {output for part, output in pairs if part in trace.tape.elemental}
         trace.tape.composites.append(composite)
     return result
 

@@ -8,6 +8,9 @@ Note [Exact types]
     for every size, and recorded for every size anew. If a number was handed out before such code began, the function is
     run anew (Note [Run anew] in jit.tracing.recorder.anew), as it is for code in C that is not listed here.
     Functions that a function names are looked at beforehand, so that is rare.
+
+    `flag is True` asks which object it is. Where code that runs compares anything with `True` or `False` in this way,
+    what was read from tensors of bools is handed out plain; ints and floats are not, as they are no such object anyway.
 """
 
 from __future__ import annotations
@@ -28,6 +31,16 @@ if TYPE_CHECKING:
 
 def asks_exact_types(objects: Iterable[Any]) -> bool:
     """Whether one of the functions among `objects`, or one that such a function names, asks for exact types."""
+    return any(map(_asks, _codes_behind(objects)))
+
+
+def tells_bools(objects: Iterable[Any]) -> bool:
+    """Whether one of the functions among `objects`, or one that such a function names, asks what `is True`."""
+    return any(map(_compares_bools, _codes_behind(objects)))
+
+
+def _codes_behind(objects: Iterable[Any]) -> Iterator[types.CodeType]:
+    """The code of the user's functions among `objects`, and of those that they name."""
     stack, seen = list(objects), set()
     while stack:
         value = stack.pop()
@@ -37,20 +50,35 @@ def asks_exact_types(objects: Iterable[Any]) -> bool:
         if function is None or function.__code__ in seen or is_foreign(function.__code__.co_filename):
             continue
         seen.add(function.__code__)
-        if _asks(function.__code__):
-            return True
+        yield function.__code__
         stack += _named_by(function)
-    return False
 
 
 def _named_by(function: types.FunctionType) -> Iterator[Any]:
     """The functions and classes in the globals and closure cells that code names."""
     for code in _codes(function.__code__):
-        yield from (function.__globals__.get(name) for name in code.co_names)
+        yield from (function.__globals__.get(name) for name in _globals_of(code))
     for cell in function.__closure__ or ():
         with contextlib.suppress(ValueError):  # an empty one
             yield cell.cell_contents
     yield vars(function).get("__wrapped__")
+
+
+@functools.cache
+def _globals_of(code: types.CodeType) -> frozenset[str]:
+    """The global names that code loads; `co_names` has those of attributes as well."""
+    return frozenset(i.argval for i in dis.get_instructions(code) if i.opname in _GLOBAL)
+
+
+def _names_of(code: types.CodeType) -> Iterator[str]:
+    """The global names that code loads, and those of attributes behind them, as in `collections.deque`."""
+    is_behind = False
+    for step in dis.get_instructions(code):
+        if step.opname in _FILLERS:
+            continue
+        is_behind = step.opname in _GLOBAL or (is_behind and step.opname in ("LOAD_ATTR", "LOAD_METHOD"))
+        if is_behind:
+            yield step.argval
 
 
 def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
@@ -64,6 +92,8 @@ def note_exact_types(trace: Trace, code: types.CodeType) -> None:
     """Hand out plain numbers from now on if code that starts to run asks for exact types, unseen until then."""
     if not trace.scalars.plain and _asks(code):
         trace.scalars.become_plain()
+    elif not trace.scalars.plain_bools and _compares_bools(code):
+        trace.scalars.become_plain(bools_alone=True)
 
 
 def _function_of(value: Any) -> types.FunctionType | None:
@@ -79,11 +109,29 @@ def _asks(code: types.CodeType) -> bool:
     """Whether code asks for exact types; code of Python's library, of numpy and of this package is taken not to."""
     if is_foreign(code.co_filename) or is_harmless(code.co_filename):
         return False
-    if not _TAKERS.isdisjoint(code.co_names) or ("type" in code.co_names and _asks_type(code)):
+    if not _TAKERS.isdisjoint(code.co_names) and not _TAKERS.isdisjoint(_names_of(code)):
+        return True
+    if "type" in code.co_names and _asks_type(code):
         return True
     if "TypeError" in code.co_names and _catches(code):
         return True
     return any(_asks(inner) for inner in code.co_consts if isinstance(inner, types.CodeType))
+
+
+@functools.cache
+def _compares_bools(code: types.CodeType) -> bool:
+    """Whether the user's code compares something with `True` or `False` by `is`."""
+    if is_foreign(code.co_filename) or is_harmless(code.co_filename):
+        return False
+    steps = [step for step in dis.get_instructions(code) if step.opname not in _FILLERS]
+    befores = zip([None, None, *steps], [None, *steps], steps)
+    if any(step.opname == "IS_OP" and any(map(_is_bool, before)) for *before, step in befores):
+        return True
+    return any(_compares_bools(inner) for inner in code.co_consts if isinstance(inner, types.CodeType))
+
+
+def _is_bool(step: dis.Instruction | None) -> bool:
+    return step is not None and step.opname.startswith("LOAD_") and type(step.argval) is bool
 
 
 def _asks_type(code: types.CodeType) -> bool:
@@ -101,6 +149,7 @@ def _catches(code: types.CodeType) -> bool:
     return "suppress" in code.co_names or any(i.opname == "CHECK_EXC_MATCH" for i in dis.get_instructions(code))
 
 
+_GLOBAL = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "IMPORT_NAME", "IMPORT_FROM"})
 _FILLERS = frozenset({"CACHE", "PUSH_NULL", "PRECALL", "RESUME", "COPY_FREE_VARS", "MAKE_CELL"})
 _TAKERS = frozenset(
     {"json", "dumps", "dump", "Decimal", "timedelta", "datetime", "deque", "statistics", "struct", "pack", "pack_into",

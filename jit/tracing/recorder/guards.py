@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 from jit.ir import Value
@@ -27,19 +29,41 @@ class Guards:
         self._tape = tape
         self._outcomes: dict[Value, Any] = {}
         """Values that were decided on -> the outcome."""
+        self._ours = False
+        """Whether it is this package that decides just now."""
+
+    @contextlib.contextmanager
+    def ours(self) -> Iterator[None]:
+        """A block in which this package decides on sizes by itself, which `strict` does not forbid."""
+        before, self._ours = self._ours, True
+        try:
+            yield
+        finally:
+            self._ours = before
 
     def guard(self, value: Value, outcome: Any) -> None:
         """Record that Python has decided on `value`: the trace holds while it is `outcome`."""
         if value in self._outcomes:
             return
-        if self.strict:
+        self._check_strict()
+        self._outcomes[value] = outcome
+        self._add(value, outcome, is_count=False)
+
+    def count(self, value: Value, size: int) -> None:
+        """Record that `value`, a size that depends on elements, is `size`: Note [Counts] in `recordings.counts`."""
+        self._check_strict()
+        self._add(value, size, is_count=True)
+
+    def _add(self, value: Value, outcome: Any, is_count: bool) -> None:
+        node = self._tape.add("prim::Guard", (value,), {"expected": outcome}, [])
+        self.records.append(GuardRecord(node, outcome, node.source, is_count))
+
+    def _check_strict(self) -> None:
+        if self.strict and not self._ours:
             raise TraceError(
                 f"{at_line()}Python decides on a traced value here, and strict=True forbids that; use where(), "
                 "or trace without strict"
             )
-        self._outcomes[value] = outcome
-        node = self._tape.add("prim::Guard", (value,), {"expected": outcome}, [])
-        self.records.append(GuardRecord(node, outcome, node.source))
 
     def drop_stage(self, stage: int, count: int) -> None:
         """Forget a stage that could not be recorded, and with it the guards after the first `count`."""

@@ -26,9 +26,10 @@ from jit.eager.becoming import become, past_of
 from jit.eager.namespace import F
 from jit.eager.pytree import Structure, flatten
 from jit.eager.tensors import Tensor
-from jit.eager.view_paths import ViewStep
+from jit.eager.view_paths import ViewPath, ViewStep
 from jit.ir import Value
 from jit.ir.errors import TraceError
+from jit.ops.views import alias, detach, squeeze, squeeze_dim, squeeze_dims, unsqueeze, view_
 from jit.runtime.arrays.arrays import offset_of, owner_of
 
 from ..surroundings.surroundings import attributes_of
@@ -40,7 +41,7 @@ from .views import shown
 
 Tag = tuple[int, str, Structure, int]
 """An attribute of a result: the output's number, name, structure, and where its tensors begin among the outputs."""
-Move = tuple[int, tuple[ViewStep, ...], bool]
+Move = tuple[int, ViewPath, bool]
 """An input that becomes a view of itself: its number, the path to the view, and whether that has a history."""
 
 
@@ -130,6 +131,19 @@ def note_layout(trace: RecordingTrace, tensor: Tensor) -> None:
     binding, _ = _source(trace, tensor)
     if binding is not None and not all(step.op.shows_all for step in binding.path):
         _settle_sizes(trace, tensor, binding)
+    else:
+        note_own_layout(trace, tensor)
+
+
+def note_own_layout(trace: RecordingTrace, tensor: Tensor) -> None:
+    """Note that this package has asked whether a tensor is contiguous: dims of size 0 and 1 do not matter then."""
+    binding = trace.memory.binding(tensor) if trace.tape.elemental else None
+    if binding is not None and not all(step.op in _IN_ORDER for step in binding.path):
+        measuring.decide_equal(trace, tensor, (0, 1))
+
+
+_IN_ORDER = (alias, detach, squeeze, squeeze_dim, squeeze_dims, unsqueeze, view_)
+"""Views of all elements, row by row."""
 
 
 def _settle_sizes(trace: RecordingTrace, tensor: Tensor, binding: Binding) -> None:
@@ -197,17 +211,19 @@ def note_reshaped(trace: RecordingTrace, tensor: Tensor, before: Tensor) -> None
 def resize(trace: RecordingTrace, tensor: Tensor, sizes: Sequence[Any]) -> None:
     """Run `resize_`: other sizes over the same memory, or, where it does not suffice, over a longer copy."""
     trace.meet(tensor)
-    wanted, start = tuple(map(int, sizes)), offset_of(tensor._array)
     binding = trace.memory.binding(tensor)
     assert binding is not None
-    _settle_sizes(trace, tensor, binding)
-    count, room = math.prod(wanted), owner_of(tensor._array).size - start
-    if tensor._viewed is None and tensor._array.flags.c_contiguous and count <= tensor._array.size:
+    is_whole = tensor._viewed is None and tensor._array.flags.c_contiguous
+    if is_whole and _product(sizes) <= _product(measuring.sizes_of(trace, tensor)):
         before = past_of(tensor)
-        after = F.view(F.slice(F.view(before, [-1]), 0, 0, count), wanted)
+        after = F.view(F.slice(F.view(before, [-1]), 0, 0, _product(sizes)), sizes)
         note_reshaped(trace, tensor, before)
         become(tensor, after)
-    elif start == 0 and room < count and room == tensor._array.size and not trace.is_from_outside(tensor):
+        return
+    _settle_sizes(trace, tensor, binding)
+    wanted, start = tuple(map(int, sizes)), offset_of(tensor._array)
+    count, room = math.prod(wanted), owner_of(tensor._array).size - start
+    if start == 0 and room < count and room == tensor._array.size and not trace.is_from_outside(tensor):
         after = F.view(F.cat([F.reshape(tensor, [-1]), F.zeros([count - room], dtype=tensor.dtype)]), wanted)
         become(tensor, after)
         tensor._storage = after._storage
@@ -224,7 +240,6 @@ def moves(trace: RecordingTrace, places: Mapping[Value, int]) -> list[Move]:
     for tensor in trace.identities.reshaped:
         binding = trace.memory.binding(tensor)
         assert binding is not None and binding.cell.source is not None
-        trace.scalars.settle(binding.path, returned=True)
         found.append((places[binding.cell.source], binding.path, tensor.requires_grad))
     return found
 

@@ -21,10 +21,7 @@ def meta_of(trace: RecordingTrace, tensor: Tensor, plain: Meta) -> Any:
 
 
 class TracedMeta:
-    """A `Meta` whose sizes are read from the tensor where they may vary.
-
-    A later stage of a recording for one size takes plain numbers: it would have to keep the tensor for its sizes alone.
-    """
+    """A `Meta` whose sizes are read from the tensor; see Note [Sizes of earlier stages]."""
 
     __slots__ = ("_binding", "_plain", "_trace", "_value")
 
@@ -39,12 +36,10 @@ class TracedMeta:
 
     @property
     def shape(self) -> Any:
-        """The sizes: traced while the trace records a stage that may read them from the tensor."""
+        """The sizes: traced while the trace records."""
         trace, sizes = self._trace, self._plain.shape
         if context.TRACE.get() is not trace:
             return sizes
         type = self._binding.value.type  # of a composite's result, where it was the result of a part
         value = self._binding.value if isinstance(type, TensorType) and type.shape == sizes else self._value
-        if not trace.scalars.vary and value.stage != len(trace.graph.stages) - 1:
-            return sizes
         return Size(measuring.traced_size(trace, value, dim, size) for dim, size in enumerate(sizes))

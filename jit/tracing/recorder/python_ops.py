@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from types import CellType
 from typing import Any
@@ -21,7 +22,7 @@ from ..recordings.recalling import run_once
 from ..surroundings.peeking import is_a
 from ..surroundings.properties import type_of
 from .recording_trace import RecordingTrace
-from .records import SLOT, Treatment
+from .records import SLOT, Arguments, Treatment, copied
 from .refusals import at_line
 from .writes import assign, keep_original
 
@@ -39,11 +40,11 @@ def record_function(trace: RecordingTrace, function: Any, args: Sequence[Any]) -
 
 
 def _run_and_record(trace: RecordingTrace, function: Any, args: Sequence[Any]) -> Any:
-    args = [a._decide() if type(a) is TracedScalar else a for a in args]
+    args = [_decided(a) for a in args]
     _check_opaque(function, args)
     tensors = [a for a in args if is_a(a, Tensor) and a.defined]
     operands = [trace.value_of(t) for t in tensors]
-    plain = tuple(SLOT if is_a(a, Tensor) and a.defined else a for a in args)
+    plain = tuple(SLOT if is_a(a, Tensor) and a.defined else copied(a) for a in args)
     needs = tuple(map(dispatch.requires_grad, tensors))
     before = [(t._array.copy(), t._storage.version) for t in tensors]
     with context.tracing(None):
@@ -53,7 +54,7 @@ def _run_and_record(trace: RecordingTrace, function: Any, args: Sequence[Any]) -
     written = tuple(any(t is o for o in outputs) for t in tensors)
     _check_written(function, tensors, before, written)
     attributes = {
-        **_named_arguments(function, plain), "function": function, "arguments": plain,
+        **_named_arguments(function, plain), "function": function, "arguments": Arguments(plain),
         "treatment": Treatment(needs, written),
     }  # fmt: skip
     recorded = trace.tape.add(
@@ -126,6 +127,20 @@ def record_eval(
     for tensor, value in zip(found, recorded.outputs, strict=True):
         trace.memory.bind_root(tensor, value)
     return results
+
+
+def _decided(item: Any) -> Any:
+    """An argument with plain numbers for traced ones; lists, tuples and dicts of such are new ones."""
+    if type(item) is TracedScalar:
+        return item._decide()
+    if not is_a(item, (list, tuple, dict)) or not any(type(leaf) is TracedScalar for leaf in leaves(item)):
+        return item
+    if isinstance(item, dict):
+        copied = copy.copy(item)
+        copied.update({key: _decided(each) for key, each in item.items()})
+        return copied
+    make = getattr(item, "_make", type(item))
+    return make([_decided(each) for each in item])
 
 
 def _check_opaque(function: Any, args: Sequence[Any]) -> None:

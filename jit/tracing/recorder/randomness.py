@@ -38,5 +38,7 @@ class Randomness:
 
     def drawn(self) -> list[tuple[Generator, Value, Value]]:
         """Generators that were drawn from: (generator, its input, its final state)."""
+        if not self.states:
+            return []
         pairs = ((g, self.initial[g], v) for g, v in self.states.items())
         return [(g, first, last) for g, first, last in pairs if first is not last]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,13 @@ class Capture:
     """The number of the input whose `.grad` it is."""
     number: int | None = None
     """The number of the promoted number that it is."""
+    item_of: int | None = None
+    """The number of the input, a tensor, whose only element it is."""
+    sign: int = 0
+    """1 if the input is a tensor that has as many elements, -1 if it has as many as the number that is minus this one;
+    see Note [Numbers that are sizes]."""
+    is_fixed: bool = False
+    """Whether the recording is right for this number alone."""
     edge: Any = None
     """The edge of its gradient before the function ran."""
     kind: Any = None
@@ -48,6 +56,8 @@ class GuardRecord:
     node: Node
     outcome: Any
     source: Source | None
+    is_count: bool = False
+    """Whether it fixes a size that depends on elements, on which Python has not decided."""
 
 
 @dataclass(eq=False, slots=True)
@@ -77,3 +87,23 @@ class _SlotType:
 
 
 SLOT = _SlotType()
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """The arguments of a PythonOp, as they are: in templates lists and named tuples are tuples."""
+
+    items: tuple[Any, ...]
+    """`SLOT` in the places of tensors."""
+
+    def filled(self, tensors: Iterable[Any]) -> list[Any]:
+        """The arguments of a call, whose lists and dicts are its own."""
+        rest = iter(tensors)
+        return [next(rest) if item is SLOT else copied(item) for item in self.items]
+
+
+def copied(item: Any) -> Any:
+    """`item` with lists and dicts of its own."""
+    if type(item) is dict:
+        return {key: copied(each) for key, each in item.items()}
+    return [copied(each) for each in item] if type(item) is list else item

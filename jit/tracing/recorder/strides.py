@@ -35,7 +35,8 @@ def own_strides(trace: RecordingTrace, tensor: Tensor, plain: tuple[int, ...]) -
     if all(step.op.shows_all for step in binding.path):
         found = dense_strides(measuring.sizes_of(trace, tensor), plain)
     else:
-        found = _behind_windows(trace, binding)
+        geometry = geometry_behind(trace, binding)
+        found = None if geometry is None else geometry.strides
     return found if found is not None and tuple(map(concrete, found)) == plain else plain
 
 
@@ -52,8 +53,8 @@ def dense_strides(sizes: Sequence[Any], plain: Sequence[int]) -> Strides | None:
     return tuple(strides)
 
 
-def _behind_windows(trace: RecordingTrace, binding: Binding) -> Strides | None:
-    """The strides of a view of parts of a memory, by the way that leads there."""
+def geometry_behind(trace: RecordingTrace, binding: Binding) -> Geometry | None:
+    """The place of a view in its memory, in traced numbers, by the way that leads there; None if unknown."""
     root = binding.cell.root
     _, sizes, steps = binding.cell.geometry
     if not isinstance(root.type, TensorType) or root.type.dtype is None:
@@ -65,5 +66,5 @@ def _behind_windows(trace: RecordingTrace, binding: Binding) -> Strides | None:
         if geometry is None or step.op.kind != "view" or step.op.is_absolute:
             return None
         shown = step.op.body(geometry, *trace.scalars.arguments(step))
-        geometry = shown[step.index] if isinstance(shown, list) else shown
-    return None if geometry is None else geometry.strides
+        geometry = shown[step.index] if isinstance(shown, list) else Geometry(*shown)
+    return geometry

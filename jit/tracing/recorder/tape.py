@@ -8,9 +8,9 @@ from typing import Any
 
 from jit.autograd.nodes import next_serial
 from jit.eager import context
+from jit.eager.view_paths import ViewPath, with_numbers
 from jit.ir import Graph, Node, Value
 from jit.ir.types import Type
-from jit.passes.support.builder import GraphBuilder
 
 from .records import Composite
 
@@ -29,6 +29,11 @@ class Tape:
         """Nodes of stage 0 that a backward inside of the function has recorded."""
         self.histories: dict[Value, Value] = {}
         """Values written over tensors without recording derivatives -> what they held before, whose history stays."""
+        self.views: list[ViewPath] = []
+        """The ways to the views that leave the function: those of its outputs, then of inputs that become views of
+        themselves. Numbers made of sizes are Values."""
+        self.elemental: set[Value] = set()
+        """Values whose sizes may depend on elements: results of operators that measure, and what is made of these."""
         self._outer_backward = context.BACKWARD.get()
         """The backward that the function itself runs in."""
 
@@ -41,6 +46,8 @@ class Tape:
     def mark(self, node: Node) -> None:
         """Note the line, the scope, the grad mode and the checkpoints in which a node was asked for."""
         node.source, node.scope = context.user_source(), context.SCOPE.get()
+        if self.elemental:
+            self.spread(node)
         if not context.GRAD_ENABLED.get():
             self.untracked.add(node)
         if len(self.graph.stages) == 1:
@@ -49,14 +56,19 @@ class Tape:
             if self._is_in_backward():
                 self.backwards.add(node)
 
+    def spread(self, node: Node) -> None:
+        """Note that what a node gives may have sizes that depend on elements, if one of its operands does."""
+        if not self.elemental.isdisjoint(node.inputs):
+            self.elemental.update(node.outputs)
+
     def _is_in_backward(self) -> bool:
         return context.BACKWARD.get() is not self._outer_backward
 
     @contextlib.contextmanager
-    def building(self) -> Iterator[GraphBuilder]:
+    def building(self) -> Iterator[None]:
         """A block in which a builder writes nodes, which belong to the line that runs."""
         last = self.graph._last
-        yield GraphBuilder(self.graph)
+        yield
         for node in nodes_after(self.graph, last):
             self.mark(node)
 
@@ -90,6 +102,8 @@ class Tape:
         copy.checkpoints = {early[n]: path for n, path in self.checkpoints.items() if n in early}
         copy.backwards = {nodes[n] for n in self.backwards if n in nodes}
         copy.untracked = {early[n] for n in self.untracked if n in early}
+        copy.elemental = {values[v] for v in self.elemental if v in values and v.stage < stages}
+        copy.views = [with_numbers(path, lambda n: values[n] if isinstance(n, Value) else n) for path in self.views]
         written = [(v, before) for v, before in self.histories.items() if v in values and v.stage < stages]
         copy.histories = {values[v]: values[before] for v, before in written}
         graph.drop_stages(stages)

@@ -30,7 +30,7 @@ from .composites import record_composite
 from .gradients import Gradients
 from .guards import Guards
 from .identities import Identities
-from .measuring import guard_sizes, has_measured_sizes, settled
+from .measuring import guard_sizes, has_measured_sizes
 from .memory import TraceMemory
 from .python_functions import PythonFunctions
 from .raising import note_raised
@@ -62,6 +62,7 @@ class Trace:
         strict: Whether a decision of Python's on a traced value is an error.
         open_sizes: Whether sizes that depend on elements are not fixed.
         plain_numbers: Whether the function gets plain numbers, all of them guarded.
+        items_vary: Whether elements that the function reads as numbers had other values in an earlier call.
     """
 
     def __init__(
@@ -72,12 +73,14 @@ class Trace:
         strict: bool = False,
         open_sizes: bool = False,
         plain_numbers: bool = False,
+        items_vary: bool = False,
     ) -> None:
         self.tape = Tape(Graph()) if tape is None else tape
         self.graph = self.tape.graph
         self.memory = TraceMemory()
         self.identities = Identities()
         self.scalars = Scalars(plain_numbers, open_sizes)
+        self.scalars.items_vary = items_vary
         self.guards = Guards(self.tape, strict)
         self.captures = Captures(self.tape, self.memory, self.identities, locate)
         self.randomness = Randomness(self.captures)
@@ -99,7 +102,9 @@ class Trace:
 
     def add_number(self, number: Any, name: str) -> TracedScalar:
         """Make a promoted number a hidden input; returns the number that stands in its place."""
-        made: TracedScalar = self.scalars.given(TracedScalar(self, number, self.captures.number(number, name)))
+        value = self.captures.number(number, name)
+        with self.guards.ours():
+            made: TracedScalar = self.scalars.given(TracedScalar(self, number, value, measured=type(number) is float))
         return made
 
     def constant(self, tensor: Tensor, reason: str, foreign: bool = False) -> Value:
@@ -169,7 +174,9 @@ class Trace:
         if op.kind == "composite":
             return record_composite(self, op, values)
         if op.kind == "view":  # the way to a view is replayed, by numbers that are known
-            values = [values[0], *(settled(v) for v in values[1:])]
+            values = measuring.settled_for_view(self, op, values)
+            if self.tape.elemental:
+                measuring.decide_for_view(self, op, values)
         operands, attributes, generator = self.prepare(op, values)
         result = dispatch.run(op, values)
         outputs = dispatch.unpack(result)
@@ -187,7 +194,7 @@ class Trace:
         if generator is not None:
             self.randomness.advance(generator, node.outputs[-1])
         if has_measured_sizes(op, values):
-            guard_sizes(self, outputs)
+            guard_sizes(self, op, outputs)
         return result
 
     def record_inplace(self, op: Op, values: Sequence[Any]) -> Tensor:
@@ -248,9 +255,17 @@ class Trace:
         """The result of `tolist()`, as traced numbers."""
         return measuring.elements(self, tensor)
 
+    def reads_elements(self, value: Value) -> bool:
+        """Whether a traced number was computed from elements of tensors."""
+        return measuring.reads_elements(value)
+
     def scalar_node(self, kind: str, operands: Sequence[Any], number: Any) -> TracedScalar:
         """A recorded computation on numbers."""
         return measuring.scalar_node(self, kind, operands, number)
+
+    def decide_same(self, tensor: Tensor, sizes: Sequence[Any]) -> None:
+        """Decide which sizes of a tensor are these, if they may depend on elements."""
+        measuring.decide_same(self, tensor, sizes)
 
     def guard(self, value: Value, outcome: Any) -> None:
         """Record that Python has decided on `value`: the trace holds while it is `outcome`."""
@@ -354,6 +369,10 @@ class Trace:
     def note_layout(self, tensor: Tensor) -> None:
         """Note that the function has asked whether a tensor is contiguous."""
         metadata.note_layout(self, tensor)
+
+    def note_own_layout(self, tensor: Tensor) -> None:
+        """Note that this package has asked whether a tensor is contiguous."""
+        metadata.note_own_layout(self, tensor)
 
     def meet(self, tensor: Tensor) -> None:
         """Make the trace know a tensor as it is now, before it becomes a view of itself."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from jit.autograd.nodes import replay
 from jit.eager import context, dispatch
@@ -18,10 +18,12 @@ from jit.ops.views import as_strided
 from jit.passes.support.builder import GraphBuilder
 from jit.runtime.arrays.arrays import geometry_of, offset_of
 
-from .measuring import plain_number
+from .measuring import plain_number, traced_size
 from .memory import Binding
 from .recording_trace import RecordingTrace
 from .refusals import at_line
+from .sized_builder import SizedBuilder
+from .strides import dense_strides, geometry_behind
 
 
 def bind_view(trace: RecordingTrace, op: Op, values: Sequence[Any], tensor: Tensor, value: Value, index: int) -> None:
@@ -44,21 +46,45 @@ def _bind_strided(trace: RecordingTrace, tensor: Tensor, source: Binding, value:
     address, sizes, strides = cell.geometry
     home = Geometry(sizes, tuple(s // tensor._array.itemsize for s in strides))
     plain = not source.path and home.is_contiguous
+    if cell.source is not None and numbers[-1] is not None:  # which counts from the beginning of the storage
+        trace.note_offset(cell.tensor)
     step = strided_step(address, home, tensor._array)
-    trace.scalars.note_step(step, [*numbers, *(n for before in source.path for n in trace.scalars.behind(before))])
+    with trace.guards.ours():
+        trace.scalars.note_step(step, _traced_strides(trace, source, home, step, numbers))
     binding = trace.memory.bind_view(tensor, source, (step,), value)
     if not plain:
         binding.value = derive(trace, binding)
 
 
+def _traced_strides(
+    trace: RecordingTrace, source: Binding, home: Geometry, step: ViewStep, numbers: Sequence[Any]
+) -> Sequence[Any]:
+    """The arguments of a strided step with the traced numbers that they were made of.
+
+    Where they do not follow from these, the numbers and the sizes of the memory are guarded.
+    """
+    root, (size, stride, given) = source.cell.root, numbers
+    traced = tuple(traced_size(trace, root, dim, n) for dim, n in enumerate(home.sizes))
+    rows, shown = dense_strides(traced, home.strides), geometry_behind(trace, source)
+    first = step.arguments[-1]
+    start = shown.offset if given is None and shown is not None else given
+    if rows is None or start is None or (given is None and plain_number(start) != first):
+        trace.scalars.settle(source.path)
+        for number in traced:
+            number._decide()
+        return (*step.arguments[:2], size, stride, first)
+    return (traced, rows, size, stride, start - (plain_number(start) - first))
+
+
 def derive(trace: RecordingTrace, binding: Binding) -> Value:
     """The Value of a view whose root has changed: the path replayed from the new root."""
-    trace.scalars.settle(binding.path)
-    with context.enable_grad(), trace.tape.building() as F:  # a view has the history of its base, wherever it is read
+    F = SizedBuilder(trace)
+    # a view has the history of its base, wherever it is read
+    with context.enable_grad(), trace.guards.ours(), trace.tape.building():
         proxy = F.wrap(binding.cell.root)
-        for step in binding.path:
+        for step in trace.scalars.traced(binding.path):
             proxy = apply_step(F, step, proxy)
-    return proxy.value
+    return cast(Value, proxy.value)
 
 
 def apply_step(F: GraphBuilder, step: ViewStep, base: Any) -> Any:

@@ -15,12 +15,13 @@ from jit.ir.errors import TraceError
 from jit.ir.geometry import Geometry
 from jit.ops.casting import _to_copy
 from jit.ops.views import expand
-from jit.passes.support.builder import GraphBuilder
 
 from ..surroundings.properties import row_major, type_of
+from .measuring import sizes_of
 from .raising import note_raised
 from .recording_trace import RecordingTrace
 from .refusals import at_line, shared_memory
+from .sized_builder import SizedBuilder
 from .views import apply_step
 
 
@@ -78,7 +79,8 @@ def _functional(
     if isinstance(value.type, TensorType) and value.type.dtype is not wanted.dtype:
         value = trace.tape.add(_to_copy.name, (value,), {"dtype": wanted.dtype}, [wanted]).output
     if isinstance(value.type, TensorType) and value.type.shape != wanted.shape:
-        value = trace.tape.add(expand.name, (value,), {"size": wanted.shape}, [_expanded(value.type, wanted)]).output
+        sizes = trace.operand(sizes_of(trace, target))
+        value = trace.tape.add(expand.name, (value,), {"size": sizes}, [_expanded(value.type, wanted)]).output
     return value
 
 
@@ -89,9 +91,9 @@ def assign(trace: RecordingTrace, tensor: Tensor, value: Value) -> None:
     cell = binding.cell
     root_before = cell.root
     if binding.path:
-        trace.scalars.settle(binding.path)
-        with trace.tape.building() as F:
-            root = _scatter(F, binding.path, F.wrap(cell.root), F.wrap(value))
+        F = SizedBuilder(trace)
+        with trace.guards.ours(), trace.tape.building():
+            root = _scatter(F, trace.scalars.traced(binding.path), F.wrap(cell.root), F.wrap(value))
             cell.root = (root if root.is_contiguous() else F.clone(root)).value
     else:
         cell.root = value
@@ -102,11 +104,11 @@ def assign(trace: RecordingTrace, tensor: Tensor, value: Value) -> None:
     binding.value, binding.epoch = value, cell.epoch
 
 
-def _scatter(F: GraphBuilder, path: Sequence[ViewStep], base: Any, source: Any) -> Any:
-    """`scatter` of jit.autograd.nodes, over a graph."""
+def _scatter(F: SizedBuilder, path: Sequence[ViewStep], base: Any, source: Any) -> Any:
+    """`scatter` of jit.autograd.nodes, over a graph; whether elements lie at one place is decided on traced sizes."""
     along = [base]
     for at, step in enumerate(path[:-1]):
-        if shares_places(step, along[-1].type.sizes):
+        if shares_places(step, along[-1]):
             source = scatter_steps(F, path[at:], along[-1], source)
             path = path[:at]
             break

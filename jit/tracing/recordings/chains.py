@@ -14,12 +14,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from jit.ir import Graph
+from jit.ir import Graph, Value
 from jit.passes import run
 from jit.runtime.arrays.programs import Engine
 
 from ..recorder.folding import fold
 from ..recorder.recomputation import recompute
+from ..recorder.tape import Tape
 from ..recorder.tracer import Trace
 from .aliasing import Aliasing
 
@@ -45,6 +46,34 @@ class Plan:
         return outputs, updates, following
 
 
+@dataclass(frozen=True, slots=True)
+class StageSizes:
+    """The varying sizes for which a stage of a general recording was recorded, open counts behind the others.
+
+    Args:
+        recorded: These sizes.
+        free: Which of them were other ones when the same stage was recorded again: it serves all of these.
+    """
+
+    recorded: tuple[int, ...]
+    free: tuple[bool, ...]
+
+    def admit(self, sizes: Sequence[int | None]) -> bool:
+        """Whether a call of other sizes can run the stage; None is a size that is not known."""
+        return all(f or n == m for f, n, m in zip(self.free, self.recorded, sizes, strict=True))
+
+    def covers(self, other: StageSizes) -> bool:
+        """Whether it admits all that the other one does."""
+        pairs = zip(self.free, other.free, self.recorded, other.recorded, strict=True)
+        return all(mine or (not its and n == m) for mine, its, n, m in pairs)
+
+    def merged(self, other: StageSizes) -> StageSizes:
+        """The sizes of a stage that another recording with its sizes has turned out to be."""
+        pairs = zip(self.recorded, other.recorded, strict=True)
+        apart = (f or g or n != m for f, g, (n, m) in zip(self.free, other.free, pairs, strict=True))
+        return StageSizes(self.recorded, tuple(apart))
+
+
 @dataclass(eq=False)
 class Chain:
     """One graph with all stages of one path, and its plan."""
@@ -54,13 +83,18 @@ class Chain:
     """The key by which each stage after the first was asked for, and the outcomes of its guards."""
     differentiable: tuple[tuple[int, ...], ...] = ()
     """The numbers of the results that carry gradients, for each stage after the first."""
-    sizes: Any = None
-    """The sizes of the only call that a general recording is right for; None: it is right for all."""
+    sizes: tuple[StageSizes, ...] = ()
+    """The sizes for which each stage after the first was recorded, if the recording is general."""
+    named: Any = None
+    """The graph in which sizes have names, and its conditions, if the recording is general."""
     is_spoilt: bool = False
     """Whether an interrupt has left its graph in pieces; then nothing is made of it any more."""
     graph: Graph | None = None
     """The folded graph; made again when a stage is added."""
     plan: Plan | None = None
+    """The plan, if the recording is for one size of everything."""
+    sized_plans: Any = None
+    """The `SizedPlans` of a recording for many sizes."""
 
     def prepare(self) -> None:
         """Prepare for a further stage: a plan of the present graph may still be in use, and stays as it is."""
@@ -68,8 +102,8 @@ class Chain:
             self.plan.interpreter.freeze()
 
     def outdate(self) -> None:
-        """Drop graph and plan, since stages have changed: both are made again when they are next asked for."""
-        self.graph = self.plan = None
+        """Drop graph and plans, since stages have changed: they are made again when they are next asked for."""
+        self.graph = self.plan = self.named = self.sized_plans = None
 
 
 def fork(trace: Trace, stages: int) -> Trace:
@@ -83,23 +117,28 @@ def fork(trace: Trace, stages: int) -> Trace:
     return copy
 
 
-def graph_of(trace: Trace, general: bool = False) -> Graph:
-    """The graph of a trace, composites folded, checkpoints computed again where a backward needs them.
+def graph_of(trace: Trace) -> Graph:
+    """The graph of a trace, composites folded, checkpoints computed again where a backward needs them."""
+    return folded(trace.tape)
+
+
+def folded(tape: Tape, general: bool = False) -> Graph:
+    """The graph of a tape, composites folded, checkpoints computed again where a backward needs them.
 
     Args:
-        trace: The recording.
-        general: Whether it serves many sizes, which operators may refuse.
+        tape: The recorded nodes.
+        general: Whether they serve many sizes, which operators may refuse.
     """
-    graph, mapping = fold(trace.graph, trace.tape.composites)
-    if not trace.tape.checkpoints:
+    graph, mapping = fold(tape.graph, tape.composites)
+    if not tape.checkpoints:
         return graph
     run(graph, ["dce"], options={"dce": {"by_sizes": general}})
 
-    def folded(nodes: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
-        return ((mapping[v].node, node) for node in nodes for v in node.outputs if v in mapping)
+    def made_of(nodes: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
+        return ((mapping[v].node, node) for node in nodes for v in node.outputs if isinstance(mapping.get(v), Value))
 
-    paths = {new: trace.tape.checkpoints[old] for new, old in folded(trace.tape.checkpoints)}
-    backwards = {new for new, _ in folded(trace.tape.backwards)}
+    paths = {new: tape.checkpoints[old] for new, old in made_of(tape.checkpoints)}
+    backwards = {new for new, _ in made_of(tape.backwards)}
     recompute(graph, paths, lambda node: node.stage > 0 or node in backwards)
     return graph
 
@@ -113,14 +152,15 @@ def numbered(graph: Graph) -> Graph:
 
 def number_guards(graph: Graph) -> None:
     """Let guards know their places in the recording; those that know them already keep them."""
-    for index, node in enumerate(_guards(graph)):
+    for index, (_, node) in enumerate(guards_of(graph)):
         node.attributes.setdefault("index", index)
 
 
-def _guards(graph: Graph) -> Iterator[Any]:
-    """The guards in the order in which they run, those in the bodies of composites included."""
+def guards_of(graph: Graph, stage: int | None = None) -> Iterator[tuple[int, Any]]:
+    """The guards in the order in which they run, those in the bodies of composites included, and their stages."""
     for node in graph.nodes:
+        number = node.stage if stage is None else stage
         if node.kind == "prim::Guard":
-            yield node
+            yield number, node
         for body in node.subgraphs:
-            yield from _guards(body)
+            yield from guards_of(body, number)

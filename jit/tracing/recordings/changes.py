@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from jit.autograd.nodes import Node
+from jit.eager import context
 from jit.eager.effects import note_write
 from jit.eager.generators import Generator
 
@@ -43,6 +44,7 @@ class EffectSpec:
             node: The history of the call's results, if gradients are recorded.
             carrying: The numbers of those that have it.
         """
+        source = context.user_source() if updates else None
         for number, (index, value) in enumerate(zip(self.targets, updates, strict=True), first):
             owner = owners[index]
             if isinstance(owner, Generator):
@@ -52,7 +54,7 @@ class EffectSpec:
             else:
                 note_write(owner)
                 np.copyto(owner._array, value, casting="unsafe")
-                owner._storage.written()
+                owner._storage.written(source)
 
     def leave(self, made: Sequence[Any], owners: Sequence[Any], objects: Sequence[Any]) -> None:
         """Put gradients where the function has left them, and let inputs become the views that it has made of them.

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..recorder.metadata import FACTS
 from ..surroundings.properties import has_hooks
-from ..surroundings.sharing import sharing_of
+from ..surroundings.sharing import Extents, sharing_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,19 +41,19 @@ class Conditions:
                 return f"{name(index)}.grad is {'there now' if found is None else 'another tensor or missing'}"
         return None
 
-    def unmet(self, owners: Sequence[Any], name: Callable[[int], str], writes: bool) -> str | None:
+    def unmet(self, owners: Sequence[Any], name: Callable[[int], str], written: Extents | None) -> str | None:
         """The other condition that does not hold, in words; None if all of them do.
 
         Args:
             owners: The tensors behind the inputs.
             name: The name of an input by its number.
-            writes: Whether inputs are written to, so that it matters which of them share memory.
+            written: If inputs are written to, so that it matters which of them share memory: where they have lain.
         """
         for index, fact, answer in self.facts:
             if FACTS[fact](owners[index]) != answer:
                 return f"{fact} of {name(index)} is another one"
         if any(has_hooks(owners[index]) for index in self.hookless):
             return "a tensor has hooks now that run in a backward inside of it"
-        if writes and sharing_of(owners) != self.sharing:
+        if written is not None and sharing_of(owners, written.of) != self.sharing:
             return "tensors that it writes to share memory in another way"
         return None

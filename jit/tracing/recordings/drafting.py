@@ -15,8 +15,9 @@ from jit.autograd.nodes import Node, OpNode, edge_of
 from jit.eager.becoming import become
 from jit.eager.generators import default_generator
 from jit.eager.proxies import TracedScalar
-from jit.eager.pytree import Structure, flatten, looking, statics
+from jit.eager.pytree import Structure, flatten, looking, statics, with_plain_keys
 from jit.eager.tensors import Tensor, Variable
+from jit.eager.view_paths import with_numbers
 from jit.ir import Value
 from jit.ir.devices import device
 from jit.ir.dtypes import DType
@@ -25,11 +26,13 @@ from jit.ir.graph import leaves as leaves_of
 from jit.ir.scalars import exactly
 
 from ..recorder.gradients import GradientSlot
+from ..recorder.measuring import settled
 from ..recorder.metadata import Tag, moves, set_tag, tags_of
 from ..recorder.records import Constant
 from ..recorder.tracer import Trace
 from ..recorder.uncounted import nodes_behind
 from ..surroundings.calls import TracedCall, flatten_arguments, leaf_names, unflatten_arguments
+from ..surroundings.number_arguments import with_stand_ins
 from ..surroundings.peeking import is_a
 from ..surroundings.sharing import same_tensor, sharing_of
 from ..surroundings.stand_ins import replace_everywhere
@@ -42,6 +45,7 @@ from .kept_leaves import EagerHistory
 from .recording import Recording
 from .results import OutputSpec, ResultSpec
 from .stage_recording import Live
+from .views_of_sizes import paths_of
 
 
 class Draft:
@@ -72,9 +76,11 @@ class Draft:
             if tensor not in inners:
                 inners[tensor] = self._twin(tensor, inners)
         self.inners = [inners[tensor] for tensor in call.leaves]
-        self.values = unflatten_arguments(call.structures, self.inners)
-        for name, number in call.promoted.items():
-            self.values[call.names.index(name)] = trace.add_number(number, name)
+        stand_ins = iter([trace.add_number(number, name) for name, number in call.promoted])
+        structures = [with_stand_ins(s, stand_ins) for s in call.structures] if call.promoted else call.structures
+        self.values = unflatten_arguments(structures, self.inners)
+        self._given = flatten_arguments(self.values) if call.promoted else (self.inners, call.structures)
+        """The leaves and the structures of what the function got."""
         self.numbers = [trace.add_number(number.value, number.name) for number in call.world.numbers]
         """The stand-ins in the places of promoted numbers around the function."""
 
@@ -93,6 +99,7 @@ class Draft:
         trace = self.trace
         with looking():
             leaves, structure = flatten(result)
+        structure = with_plain_keys(structure)
         _check_structure(structure, self.where)
         slots = [slot for slot in trace.gradients.slots.values() if slot.has_changed]
         left = [slot.holder._grad for slot in slots if slot.holder._grad is not None]
@@ -109,6 +116,8 @@ class Draft:
         spec = ResultSpec(specs, structure, len(leaves), self._tags(tags, len(leaves), len(left)))
         places = _gradients_left(trace, slots, values, len(leaves))
         effects = EffectSpec([position[target] for target, _ in pairs], places, moves(trace, position))
+        paths = map(trace.scalars.traced, paths_of(spec, effects))
+        trace.tape.views = [with_numbers(path, lambda n: trace.operand(settled(n))) for path in paths]
         recording = Recording(spec, self.positions, optimise, [Chain(trace)], effects, _conditions(trace))
         recording.differentiable = [i for i, t in enumerate(outputs) if isinstance(t, Tensor) and t.requires_grad]
         carrying = [outputs[i] for i in recording.differentiable]
@@ -126,6 +135,7 @@ class Draft:
         found, start = [], results + gradients
         for number, name, value in tags:
             leaves, structure = flatten(value)
+            structure = with_plain_keys(structure)
             at = number if number < results else number + gradients
             if any(_is_odd(static) for static in statics(structure, keys=False)):
                 self.trace.note_impure(f"sets the attribute {name!r} of a result to what a recording cannot make anew")
@@ -162,11 +172,11 @@ class Draft:
 
     def _check_arguments(self) -> None:
         """TraceError if the function has changed a list or dict among its arguments: the caller would not see it."""
-        promoted = self.call.promoted
-        values = [None if n in promoted else v for n, v in zip(self.call.names, self.values, strict=True)]
-        leaves, structures = flatten_arguments(values)
-        for name, before, after in zip(self.call.names, self.call.structures, structures, strict=True):
-            if before != after and name not in promoted:
+        leaves, structures = flatten_arguments(self.values)
+        given, kinds = self._given
+        numbers = (type(a) is TracedScalar and a is not b for a, b in zip(given, leaves, strict=False))
+        for name, before, after in zip(self.call.names, kinds, structures, strict=True):
+            if before != after or any(numbers):
                 raise TraceError(
                     f"{self.where()}: the function changes its argument {name!r} itself, which a recording cannot "
                     "repeat; return the new value"
@@ -177,7 +187,7 @@ class Draft:
                     f"{self.where()}: the function sets an attribute of a tensor among its arguments, which a "
                     "recording cannot repeat; return the value"
                 )
-        if any(a is not b for a, b in zip(leaves, self.inners, strict=True)):
+        if any(a is not b for a, b in zip(leaves, given, strict=True)):
             raise TraceError(
                 f"{self.where()}: the function replaces a tensor in an argument, which a recording cannot repeat; "
                 "return the new value"
@@ -322,7 +332,6 @@ def _describe(trace: Trace, leaves: Sequence[Any]) -> tuple[list[OutputSpec], li
             continue
         seen[id(leaf)] = number
         if binding.cell.source is not None:
-            trace.scalars.settle(binding.path, returned=True)
             specs.append(
                 OutputSpec("input", trace.graph.inputs.index(binding.cell.source), binding.path, leaf.requires_grad)
             )
@@ -336,7 +345,6 @@ def _describe(trace: Trace, leaves: Sequence[Any]) -> tuple[list[OutputSpec], li
             specs.append(OutputSpec("fresh", number, (), leaf.requires_grad))
             carriers[number] = leaf
         else:
-            trace.scalars.settle(binding.path, returned=True)
             specs.append(OutputSpec("view", root, binding.path, leaf.requires_grad))
     return specs, values, carriers
 

@@ -12,7 +12,6 @@ from jit.eager.tensors import Tensor, Variable, alias, tensor_of
 from jit.ir import HANDLE, Node, TensorType, dtypes
 from jit.ir.errors import TraceError
 
-from ..recorder.records import SLOT
 from .histories import PassThrough
 from .recalling import run_once
 
@@ -98,6 +97,6 @@ def _described(kinds: Sequence[Any]) -> str:
 
 
 def arguments_of(node: Node, tensors: Sequence[Any]) -> list[Any]:
-    """The arguments of a PythonOp: its constants with `tensors` in their places."""
-    rest = iter(tensors)
-    return [next(rest) if a is SLOT else a for a in node.attributes["arguments"]]
+    """The arguments of a PythonOp in a call; tensors alone if the node was parsed from text."""
+    recorded = node.attributes.get("arguments")
+    return [*tensors] if recorded is None else recorded.filled(tensors)

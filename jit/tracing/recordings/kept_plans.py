@@ -21,6 +21,7 @@ import numpy as np
 from jit.ir import Graph, Node, TensorType, Value
 from jit.ir.dtypes import DType
 from jit.ir.graph import Ref
+from jit.ir.sizes import SizeExpr, any_symbolic
 from jit.runtime.arrays.programs import Engine
 from jit.runtime.kernels import cache, recipes
 from jit.runtime.plans import entry
@@ -38,15 +39,24 @@ _SIDES = ("needed", "exposed", "copied")
 
 def name_of(trace: Trace) -> str | None:
     """The name of a recording's plan; None if it has none, or if plans are not kept."""
+    return None if trace.tape.checkpoints else _named("plan", lambda: _recording(trace))
+
+
+def name_of_sized(graph: Graph, circumstances: tuple[Any, ...]) -> str | None:
+    """The name of the plans of a graph with names for sizes; None if they have none, or if plans are not kept."""
+    return _named("sized plans", lambda: (_graph(graph, {}), circumstances))
+
+
+def _named(kind: str, plain: Callable[[], tuple[Any, ...]]) -> str | None:
+    """The name of what plain data decide on, besides this machine and this process."""
     switched = {name for name in ("JIT_NATIVE", "JIT_NATIVE_CALLS", "JIT_DUMP") if os.environ.get(name)}
-    if switched or trace.tape.checkpoints or cache.shared() is None or not entry.available():
+    if switched or cache.shared() is None or not entry.available():
         return None
     try:
-        text = marshal.dumps(_recording(trace), 2)  # of this version, equal things have equal bytes
+        text = marshal.dumps(plain(), 2)  # of this version, equal things have equal bytes
     except (recipes.UnknownRecipe, ValueError):
         return None
-    target = Target.host()
-    return recipes.name_of([f"plan {planned_count()} {hashlib.sha256(text).hexdigest()}"], target)
+    return recipes.name_of([f"{kind} {planned_count()} {hashlib.sha256(text).hexdigest()}"], Target.host())
 
 
 def recalled(name: str, source: Callable[[], Graph], make: Callable[[Graph], Engine]) -> Plan | None:
@@ -71,8 +81,8 @@ def recalled(name: str, source: Callable[[], Graph], make: Callable[[Graph], Eng
     return Plan(RestoredEngine(head, memory, source, make), Aliasing(*sides))
 
 
-def keep(name: str, plan: Plan) -> None:
-    """Store a plan for other processes, if it is plain data."""
+def keep(name: str, plan: Plan) -> bool:
+    """Store a plan for other processes, if it is plain data; whether it was."""
     from jit.runtime.plans.plan_image import Unkeepable, image_of
     from jit.runtime.plans.restored import pack
 
@@ -80,9 +90,11 @@ def keep(name: str, plan: Plan) -> None:
     try:
         head, block = image_of(plan.interpreter)  # type: ignore[arg-type]  # whatever is compiled is planned
     except Unkeepable:
-        return
-    if kept is not None and len(block) <= _LARGEST:
-        kept.store(name, pack({**head, **{side: sorted(getattr(plan.memory, side)) for side in _SIDES}}, block))
+        return False
+    if kept is None or len(block) > _LARGEST:
+        return False
+    kept.store(name, pack({**head, **{side: sorted(getattr(plan.memory, side)) for side in _SIDES}}, block))
+    return True
 
 
 # -- graphs as plain data ----------------------------------------------------------------------------------------
@@ -123,8 +135,12 @@ def _operands(node: Node, numbers: dict[Value, int]) -> tuple[Any, ...]:
 def _type(value: Value) -> Any:
     type_ = value.type
     if type(type_) is TensorType:
-        return type_.dtype and type_.dtype.name, type_.shape, type_.strides, type_.device
+        return type_.dtype and type_.dtype.name, _sizes(type_.shape), _sizes(type_.strides), type_.device
     return str(type_)
+
+
+def _sizes(shape: Any) -> Any:
+    return shape if shape is None or not any_symbolic(shape) else _plain(shape)
 
 
 def _plain(thing: Any) -> Any:
@@ -140,6 +156,8 @@ def _plain(thing: Any) -> Any:
         return ["dict", *[(_plain(key), _plain(item)) for key, item in thing.items()]]
     if kind is DType:
         return ["dtype", thing.name]
+    if kind is SizeExpr:
+        return ["size", str(thing)]
     if kind is np.ndarray and not thing.dtype.hasobject:
         contents = hashlib.sha256(np.ascontiguousarray(thing).view(np.uint8).data if thing.size else b"").digest()
         return ["array", thing.dtype.name, thing.dtype.str, thing.shape, thing.strides, contents]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -25,18 +26,26 @@ from jit.runtime.arrays.programs import Engine, GuardFailed
 
 from ..patience import patience
 from ..recorder.tracer import Trace
-from ..surroundings.properties import contents_of, kind_of
+from ..surroundings.observations import Observations
+from ..surroundings.properties import contents_of
+from ..surroundings.sharing import Extents
 from .aliasing import analyse
-from .chains import Chain, Key, Plan, fork, graph_of, numbered
+from .captured_kinds import CapturedKinds
+from .carriers import carrier
+from .chains import Chain, Key, Plan, graph_of, numbered
 from .changes import EffectSpec
 from .compiling import engine, unoptimised
 from .conditions import Conditions
+from .counts import OPEN, open_counts, opened
 from .hosting import PythonHost
 from .kept_plans import keep, name_of, recalled
-from .named_sizes import NamedSizes, SizeTest, with_named_sizes
+from .kept_sized_plans import KeptSizedPlans
+from .named_sizes import NamedSizes, SizeTest, sizes_in, symbols_of, with_named_sizes
 from .recalling import recollection
 from .results import ResultSpec, Returned
+from .sized_plans import PlanMakers, SizedPlans
 from .stage_node import Kept, StageNode, mark_of
+from .views_of_sizes import ViewsOfSizes, with_paths
 
 Optimise = Callable[[Graph], Graph]
 
@@ -70,6 +79,14 @@ class Recording:
     """The sizes that vary: pairs of an input and a dim."""
     size_test: SizeTest | None = None
     """The conditions on these, once somebody has asked for the graph."""
+    sources: Sequence[Recording] = field(default=(), repr=False)
+    """The recordings for one size each of which it was made, if it is general."""
+    generals: list[Recording] = field(default_factory=list, repr=False)
+    """The general recordings that were made of it."""
+    refusal: str | None = None
+    """Why it serves no calls any more, if so."""
+    views: ViewsOfSizes | None = None
+    """The views that it returns, by sizes; made when first needed."""
     calls_python: bool = False
     """Whether it calls autograd.Functions, whose results are remembered during a call."""
     damaged: type[Error] | None = None
@@ -80,8 +97,11 @@ class Recording:
     """The outcomes of the guards of stage 0, in order; see `exactly`."""
     examples: list[Any] = field(default_factory=list)
     """The arrays that it was recorded with, if they were to be kept."""
-    tried: Any = None
-    """The surroundings, the plan of the first chain and the mode for which a shortcut was last looked for."""
+    captured_kinds: CapturedKinds = field(default_factory=CapturedKinds, init=False)
+    extents: Extents = field(default_factory=Extents, init=False)
+    """The memory of its inputs, as far as they are the same arrays again."""
+    tried: WeakKeyDictionary[Plan, Any] = field(default_factory=WeakKeyDictionary)
+    """The surroundings and the mode for which a shortcut to a plan was last looked for."""
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     @property
@@ -96,19 +116,34 @@ class Recording:
     def folded(self, chain: Chain) -> Graph:
         """The graph of a chain, folded and tidy."""
         if chain.graph is None:
-            chain.graph = self._named(chain).graph if self.general else graph_of(chain.trace)
-            run(chain.graph, CLEANUP, options={"dce": {"by_sizes": self.general}})
+            if self.general:
+                chain.graph = self.named(chain).graph
+            else:
+                chain.graph = graph_of(chain.trace)
+                run(chain.graph, CLEANUP)
         return chain.graph
 
-    def _named(self, chain: Chain) -> NamedSizes:
-        """The graph of a chain of a general recording."""
-        named = with_named_sizes(chain.trace, self.varying)
-        if self.size_test is None:
-            self.size_test = SizeTest(named, self.varying)
-        return named
+    def named(self, chain: Chain) -> NamedSizes:
+        """The graph of a chain of a general recording, with the conditions under which its stages are right.
 
-    def plan(self, chain: Chain) -> Plan:
-        """The plan of a chain, built when first needed and after a stage was added."""
+        Raises:
+            SizesMisfit: Sizes do not follow from those of the inputs.
+        """
+        if chain.named is None:
+            chain.named = with_named_sizes(chain, self.varying)
+            if self.size_test is None:
+                self.size_test = SizeTest(chain.named, self.varying)
+        return chain.named
+
+    def plan(self, chain: Chain, sizes: tuple[int, ...] | None = None) -> Plan:
+        """The plan of a chain, built when first needed and after a stage was added.
+
+        Args:
+            chain: One of `chains`.
+            sizes: The varying sizes of a call, if it is a general recording; those of the first call unless given.
+        """
+        if self.general:
+            return self._sized_plan(chain, sizes or sizes_in(self.trace.graph.inputs, self.varying))
         with self.lock:
             if chain.plan is None:
                 with patience():
@@ -116,18 +151,41 @@ class Recording:
                 blocks.forget()  # a plan has no use for the memory of what lay between the recorded operators
             return chain.plan
 
+    def _sized_plan(self, chain: Chain, sizes: tuple[int, ...]) -> Plan:
+        plans: SizedPlans | None = chain.sized_plans
+        if plans is None:
+            with self.lock, patience():
+                graph, named = self.folded(chain), self.named(chain)
+                kept = None if self.optimise is unoptimised else KeptSizedPlans.of(graph, named)
+                makers = PlanMakers(self._planned, self._interpreted, self._without_views)
+                plans = chain.sized_plans = SizedPlans(graph, named, makers, kept)
+        return plans.at(sizes)
+
+    def _planned(self, graph: Graph) -> Plan:
+        """The plan of a graph."""
+        interpreter = self._interpreter(graph)
+        return Plan(interpreter, analyse(interpreter.graph))
+
+    def _interpreted(self, graph: Graph) -> Plan:
+        """The graph as it was recorded, node by node."""
+        interpreter = engine(numbered(graph), False, PythonHost())
+        return Plan(interpreter, analyse(interpreter.graph))
+
+    def _without_views(self, plan: Plan) -> Plan:
+        """A plan that copies none of the results of which views are made."""
+        outputs = enumerate(self.result.outputs)
+        plan.memory.copied -= {(0, i) for i, spec in outputs if spec.kind not in ("fresh", "number")}
+        return plan
+
     def _plan(self, chain: Chain) -> Plan:
         """The plan of a chain: from the cache, or made and kept there."""
         name = None if self.optimise is unoptimised else name_of(chain.trace)
         plan = None if name is None else recalled(name, partial(self._graph_of, chain), self._interpreter)
         if plan is None:
-            interpreter = self._interpreter(self.folded(chain))
-            plan = Plan(interpreter, analyse(interpreter.graph))
+            plan = self._planned(self.folded(chain))
             if name is not None:
                 keep(name, plan)
-        outputs = enumerate(self.result.outputs)
-        plan.memory.copied -= {(0, i) for i, spec in outputs if spec.kind not in ("fresh", "number")}
-        return plan
+        return self._without_views(plan)
 
     def _interpreter(self, graph: Graph) -> Engine:
         return engine(self.optimise(numbered(graph)), self.optimise is not unoptimised, PythonHost())
@@ -140,23 +198,64 @@ class Recording:
         """The chains that begin with stages `keys`."""
         return [c for c in self.chains if c.keys[: len(keys)] == keys and not c.is_spoilt]
 
-    def following(self, keys: tuple[Key, ...], key: Key, sizes: Any = None) -> list[Chain]:
+    def serves(self, chain: Chain, stages: int, sizes: Sequence[int], counts: Sequence[int] = ()) -> bool:
+        """Whether the first `stages` stages after stage 0 of a chain are right for a call of these varying sizes.
+
+        Args:
+            chain: One of `chains`.
+            stages: The number of stages.
+            sizes: The sizes.
+            counts: The sizes that depend on elements and are open, if they are known.
+        """
+        if not self.general or stages == 0:
+            return True
+        known = (*sizes, *(counts or (None,) * len(self.counts)))
+        admitted = all(each.admit(known) for each in chain.sizes[:stages])
+        return admitted and self.named(chain).serves(sizes, stages)
+
+    def following(
+        self, keys: tuple[Key, ...], key: Key, sizes: Sequence[int] | None = None, counts: Sequence[int] = ()
+    ) -> list[Chain]:
         """The chains in which a stage that was asked for as `key` comes after stages `keys`.
 
         Args:
             keys: The keys and outcomes of the stages before.
             key: The key by which the stage is asked for.
-            sizes: Leave out chains of a general recording that are right for other sizes than these alone.
+            sizes: Leave out chains of a general recording that are not right for these varying sizes.
+            counts: The open sizes that depend on elements, if they are known.
         """
         found = [c for c in self.beginning_with(keys) if len(c.keys) > len(keys) and c.keys[len(keys)][0] == key]
-        return [c for c in found if sizes is None or c.sizes in (None, sizes)]
+        return [c for c in found if sizes is None or self.serves(c, len(keys) + 1, sizes, counts)]
 
-    def generalised(self, varying: Sequence[tuple[int, int]]) -> Recording:
-        """A recording of the same program, its forward alone, in which the sizes (input, dim) vary."""
-        return replace(
-            self, chains=[Chain(fork(self.trace, 1))], optimise=unoptimised, general=True, varying=tuple(varying),
-            examples=[], tried=None, size_test=None, lock=threading.RLock(),
+    def sizes_of(self, owners: Sequence[Any]) -> tuple[int, ...]:
+        """The sizes that vary, `owners` being the tensors behind the inputs."""
+        return tuple(owners[index]._array.shape[dim] for index, dim in self.varying)
+
+    @cached_property
+    def counts(self) -> tuple[int, ...]:
+        """The numbers of the guards on sizes that depend on elements which it leaves open; see Note [Counts]."""
+        return open_counts(self.trace)
+
+    def generalised(self, forward: Trace, varying: Sequence[tuple[int, int]]) -> Recording:
+        """A recording of the same program in which further sizes vary.
+
+        Args:
+            forward: Its stage 0, in which sizes that depend on elements may be open.
+            varying: The sizes, as pairs of an input of `forward` and a dim.
+
+        Raises:
+            SizesMisfit: Something in it does not follow from the sizes of the inputs.
+        """
+        general = replace(
+            self, chains=[Chain(forward)], general=True, varying=(*self.varying, *varying),
+            examples=[], tried=WeakKeyDictionary(), size_test=None, views=None, lock=threading.RLock(), sources=(),
+            generals=[],
         )  # fmt: skip
+        paths = general.named(general.chains[0]).views
+        is_open = set(general.counts)
+        general.outcomes = tuple(OPEN if i in is_open else outcome for i, outcome in enumerate(self.outcomes))
+        general.result, general.effects = with_paths(self.result, self.effects, paths)
+        return general
 
     # -- running -------------------------------------------------------------------------------------------------
 
@@ -175,27 +274,35 @@ class Recording:
             if tensors is not None and capture.place is not None:
                 chosen.append(tensors[capture.place])
             elif tensors is not None and capture.number is not None:
-                chosen.append(numbers[capture.number])
+                number = numbers[capture.number]
+                chosen.append(carrier(capture.sign * number) if capture.sign else number)
+            elif tensors is not None and capture.item_of is not None:
+                chosen.append(carrier(capture.sign * int(chosen[capture.item_of]._array.item())))
             elif tensors is not None and capture.gradient_of is not None:
                 chosen.append(chosen[capture.gradient_of]._grad)
             else:
                 chosen.append(capture.owner)
         return chosen
 
-    def misfit(self, owners: Sequence[Any], known: Callable[[Any], bool]) -> str | None:
+    def misfit(
+        self, owners: Sequence[Any], known: Callable[[Any], bool], view: Observations | None = None
+    ) -> str | None:
         """Why a call that the key admits cannot run this recording; None if it can.
 
         Args:
             owners: The tensors behind the inputs.
             known: Whether the function can reach a tensor otherwise than as a `.grad`.
+            view: What the call has found to be as it was seen, if anything.
         """
         if self.chains[0].is_spoilt:
             return "an interrupt has spoilt it"
+        if self.refusal is not None:
+            return self.refusal
         return (
             self._other_sizes(owners)
             or self.conditions.other_gradient(owners, self._name)
-            or self._other_capture(owners, known)
-            or self.conditions.unmet(owners, self._name, writes=bool(self.effects.targets))
+            or self._other_capture(owners, known, view)
+            or self.conditions.unmet(owners, self._name, self.extents if self.effects.targets else None)
         )
 
     def _other_sizes(self, owners: Sequence[Any]) -> str | None:
@@ -205,22 +312,26 @@ class Recording:
         if self.size_test is None:
             self._graph_of(self.chains[0])
         assert self.size_test is not None
-        return self.size_test.unmet(owners, self._name)
+        return self.size_test.unmet(self.sizes_of(owners), self._name_of_size)
 
     def _name(self, index: int) -> str:
         return self.trace.graph.inputs[index].name
 
-    def _other_capture(self, owners: Sequence[Any], known: Callable[[Any], bool]) -> str | None:
-        """Why the captures are not what they have to be, if so."""
-        if any(known(owner) for c, owner in self._captured(owners) if c.gradient_of is not None and c.place is None):
-            return "the .grad of a tensor is also another tensor now"
-        for capture, owner in self._captured(owners):
-            if capture.kind is not None and kind_of(owner) != capture.kind:
-                return f"the captured tensor {capture.name} is of another kind"
-        return None
+    def _name_of_size(self, index: int, dim: int) -> str:
+        """The words for what varies: a size, or a number that is one."""
+        number = index - len(self.positions)
+        sign = self.trace.captures.found[number].sign if number >= 0 else 0
+        return f"{'-' if sign < 0 else ''}{self._name(index)}{'' if sign else f'.shape[{dim}]'}"
 
-    def _captured(self, owners: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
-        return zip(self.trace.captures.found, owners[len(self.positions) :], strict=True)
+    def _other_capture(
+        self, owners: Sequence[Any], known: Callable[[Any], bool], view: Observations | None
+    ) -> str | None:
+        """Why the captures are not what they have to be, if so."""
+        captures, captured = self.trace.captures.found, owners[len(self.positions) :]
+        for capture, owner in zip(captures, captured, strict=True):
+            if capture.gradient_of is not None and capture.place is None and known(owner):
+                return "the .grad of a tensor is also another tensor now"
+        return self.captured_kinds.other(captures, captured, view)
 
     def run(self, owners: Sequence[Any]) -> Any:
         """Call the recorded function; nothing has happened yet if it raises one of these.
@@ -229,9 +340,9 @@ class Recording:
             GuardFailed: It would now take another path.
             OperatorRaised: An operator has raised, so that the function may take another path.
         """
-        plan = self.plan(self.chains[0])
         with _drawing_alone(owners) if self.trace.randomness.drawn() else contextlib.nullcontext():
             values = [contents_of(owner) for owner in owners]
+            plan = self.plan(self.chains[0], self.sizes_of(owners))
             node = None
             if self.differentiable and any(map(dispatch.requires_grad, owners)):
                 node = self.node_of(owners, values, [edge_of(o) for o in owners])
@@ -251,7 +362,7 @@ class Recording:
         """The history of a call's results. It keeps inputs: copies of overwritten ones, and none that are unused."""
         node = StageNode(self, (), self.used(edges), self.returns)
         if self.general:
-            node.sizes = tuple(v.shape if isinstance(v, np.ndarray) else None for v in values)
+            node.sizes = self.sizes_of(owners)
         if self.spent:  # a second backward is an error, so there is nothing to keep
             return node
         written = set(self.effects.targets)
@@ -271,8 +382,8 @@ class Recording:
     @property
     def returns(self) -> int:
         """The number of values that stage 0 returns, updates included."""
-        stage = self.trace.graph.stages[0]
-        return len(stage.outputs) + len(stage.updates)
+        result = self.trace.graph.stages[0].result
+        return len(result.args) + len(result.attributes.get("update", ()))
 
     def rebuild(
         self,
@@ -293,15 +404,40 @@ class Recording:
         """
         objects = owners if objects is None else objects
         returned = Returned(results, storages, node, self.differentiable)
-        made = self.result.made(returned, owners, objects)
+        result, effects = self._views(owners)
+        made = result.made(returned, owners, objects)
         if node is not None and node.kept is not None:
             node.kept.made = [{index: mark_of(t) for index, t in returned.tensors.items()}]
-        self.effects.leave(made, owners, objects)
-        return self.result.assembled(made)
+        effects.leave(made, owners, objects)
+        return result.assembled(made)
+
+    def _views(self, owners: Sequence[Any]) -> tuple[ResultSpec, EffectSpec]:
+        """The results and changes of a call, with the numbers of its own sizes in the ways to views."""
+        if not self.general:
+            return self.result, self.effects
+        if self.views is None:
+            self.views = ViewsOfSizes(self.result, self.effects, symbols_of(self.varying))
+        return self.views.at(self.sizes_of(owners))
 
 
 PARTS = {"result": ResultSpec, "effects": EffectSpec, "conditions": Conditions}
 """Fields of a recording that are records themselves."""
+
+
+def generalised(pair: Sequence[Recording], varying: Sequence[tuple[int, int]], counts: Iterable[int] = ()) -> Recording:
+    """A recording of the program that two recordings are, its forward alone, in which the sizes (input, dim) vary.
+
+    Args:
+        pair: The recordings, the latest last.
+        varying: The sizes.
+        counts: The guards on sizes that depend on elements which are to be open.
+    """
+    latest = pair[-1]
+    general = latest.generalised(opened(latest.trace, counts), varying)
+    general.sources = tuple(pair)
+    for recording in pair:
+        recording.generals.append(general)
+    return general
 
 
 def seen_by(recording: Recording, failed: GuardFailed) -> tuple[Any, ...]:
@@ -317,7 +453,7 @@ def may_follow(recording: Recording, seen: tuple[Any, ...]) -> bool:
     compared by their numbers.
     """
     pairs = enumerate(zip(recording.outcomes, seen))
-    other = next((index for index, (mine, found) in pairs if mine != found), None)
+    other = next((index for index, (mine, found) in pairs if mine != found and OPEN not in (mine, found)), None)
     return other is None and len(recording.outcomes) >= len(seen) or watches_error(recording, other)
 
 

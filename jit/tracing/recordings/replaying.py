@@ -20,25 +20,22 @@ from jit.ir.graph import map_template
 from jit.runtime.arrays.interpreter import Interpreter
 
 from ..recorder.tracer import Trace
+from ..surroundings.properties import type_of
+from .counts import is_open
 from .hosting import PythonHost
 from .recalling import run_once
 from .stage_recording import Live
 
 
-def replay_stages(
-    trace: Trace, inputs: Sequence[Sequence[Any]], requires_grad: Sequence[bool], sized: bool = False
-) -> Live:
+def replay_stages(trace: Trace, inputs: Sequence[Sequence[Any]], requires_grad: Sequence[bool]) -> Live:
     """Replay stages 0..n of `trace` from the arrays that went in; effects are not repeated.
-
-    With `sized` the derivatives that follow take sizes from tensors, because those vary.
 
     Returns the outputs of the last stage with their history, and the edges to differentiate by.
     """
     environment: dict[Value, Any] = {}
     edges: list[Edge | None] = []
     flags = iter(requires_grad)
-    trace.scalars.vary = sized
-    token = context.SIZED.set(trace if sized else None)
+    token = context.SIZED.set(trace)
     watching = context.ANOMALY.set(None)  # what is on the stack here is not what called the operators
     try:
         _replay_all(trace, inputs, flags, environment, edges)
@@ -49,7 +46,8 @@ def replay_stages(
     returned = [*stage.outputs, *(value for _, value in stage.updates)]
     outputs = [environment.get(v) if isinstance(v, Value) else None for v in returned]
     trace.forget()
-    return Live([o if isinstance(o, Tensor) else None for o in outputs], edges, trace)
+    counts = tuple(concrete(environment[guard.node.inputs[0]]) for guard in trace.guards.records if is_open(guard.node))
+    return Live([o if isinstance(o, Tensor) else None for o in outputs], edges, trace, counts)
 
 
 def _replay_all(
@@ -78,6 +76,8 @@ def _bind(trace: Trace, environment: dict[Value, Any], value: Value, result: Any
         result = TracedScalar(trace, result, value, measured=_is_measured(environment, value.node))
     environment[value] = result
     if isinstance(result, Tensor) and result.defined:  # some results may be left out
+        if value in trace.tape.elemental:  # types are those of another call
+            value.type = type_of(result)
         trace.memory.bind_root(result, value, source)
         _hook(trace, value, result)
 
@@ -100,7 +100,7 @@ def _replay_nodes(trace: Trace, environment: dict[Value, Any], stages: int) -> N
     skipped = {part for c in trace.tape.composites if c.node in whole for part in c.parts}
     taken = {c.node: c.taken for c in trace.tape.composites if c.node not in whole}
     for node in trace.graph.nodes:
-        if node.stage >= stages or node in skipped:
+        if node.stage >= stages or node in skipped or is_open(node):
             continue
         if node in taken:
             for part, output in zip(taken[node], node.outputs, strict=True):

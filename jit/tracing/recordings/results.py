@@ -9,7 +9,7 @@ from typing import Any
 from jit.eager import context
 from jit.eager.pytree import paths, unflatten
 from jit.eager.tensors import Tensor, tensor_of
-from jit.eager.view_paths import ViewStep
+from jit.eager.view_paths import ViewPath
 
 from ..recorder.metadata import Tag, set_tag
 from ..recorder.views import shown
@@ -25,7 +25,8 @@ class OutputSpec:
     input `index` by `path`. "itself": input `index`, which has become a view of itself. "same": output `index` again.
     "number": the number that the plan returns."""
     index: int = 0
-    path: tuple[ViewStep, ...] = ()
+    path: ViewPath = ()
+    """The way to the view; numbers in it are sizes of the recording's symbols where that serves many sizes."""
     requires_grad: bool = False
 
 

@@ -16,13 +16,23 @@ Note [Families]
     Only sizes that were seen to differ have names: two that were equal in both calls by chance stay two sizes, and what
     asks whether they are equal leaves a condition.
 
+    Note [Sizes that vary by turns]
+    Two recordings tell only of the sizes in which they differ whether something is baked in. Where the batch changes
+    first, and the length afterwards, three recordings that are the same program tell of both:
+
+        f(ones(2, 10)), f(ones(2, 12))     the second size varies
+        f(ones(4, 12))                     so does the first: one recording serves all sizes of both
+
+    Recordings of tensors that lie otherwise count, too, if nothing but strides tells them apart: a cache that begins
+    as a view and grows by `cat` varies from the second call on.
+
     A function that is another program for each of four sizes - a loop over one - is not compared any more, and a size
     that has not come before runs untraced: recording it would take many times as long, and it may never come again. The
     second call of that size records it.
 
-    The backwards of a general recording are recorded for two sizes, too, before one serves them all; they read sizes
-    from the tensors, not from memory. A general recording runs on the interpreter; a size that comes often gets a
-    recording of its own, which is optimised for it.
+    The backwards of a general recording are recorded for two sizes, too, before one serves them all: Note [Stages for
+    many sizes] in jit.tracing.recordings.general_stages. A general recording runs on plans that are right for many
+    sizes (`sized_plans`), and one shortcut to a plan serves all sizes that it is for (`sized_shortcuts`).
 """
 
 from __future__ import annotations
@@ -30,52 +40,27 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from jit.ir import Graph, Node, TensorType, Value, find
+from jit.ir import Graph, Node, Op, TensorType, Value, find
+from jit.ir.errors import UndecidedSizeError
 from jit.ir.graph import map_template
 from jit.ir.sizes import SizeExpr, any_symbolic
 from jit.passes.support.symbolic_sizes import SizesMisfit
 
 from ..recorder.tracer import Trace
-from .chains import fork
-from .named_sizes import with_named_sizes
+from .chains import Chain
+from .counts import count_guards, counts_apart, opened
+from .named_sizes import NamedSizes, with_named_sizes
+from .size_formulas import SizeFormula
 
 SAMPLES = 4
 """The number of recordings of other sizes with which a new one is compared."""
-OFTEN = 32
-"""The number of calls of one size that earn it a recording of its own."""
 
 Dims = Mapping[str, Sequence[int]]
 """The dims whose sizes vary, by the names of tensors."""
-
-
-def general_kind(kind: tuple[Any, ...], dims: Sequence[int] | None) -> tuple[Any, ...]:
-    """The kind of a tensor with sizes of 2 and more made alike; of contiguous and expanded ones alone.
-
-    Args:
-        kind: A tuple of dtype, sizes, layout and more.
-        dims: The dims whose sizes vary; None for all.
-    """
-    if len(kind) < 3:
-        return kind
-    dtype, sizes, layout, *rest = kind
-    expanded = None if layout is None else tuple(stride == 0 for stride in layout)
-    if expanded is not None and layout != _strides(sizes, expanded):
-        return kind
-    varying = range(len(sizes)) if dims is None else [d % len(sizes) for d in dims if sizes]
-    return (dtype, tuple(min(n, 2) if d in varying else -n for d, n in enumerate(sizes)), expanded, *rest)
-
-
-def _strides(sizes: Sequence[int], expanded: Sequence[bool]) -> tuple[int, ...]:
-    """Row-major strides, with 0 for every expanded dim."""
-    strides, step = [], 1
-    for size, along in zip(reversed(sizes), reversed(expanded), strict=True):
-        strides.append(0 if along else step)
-        step *= 1 if along else size
-    return tuple(reversed(strides))
 
 
 Pattern = tuple[tuple[int, ...], ...]
@@ -86,6 +71,21 @@ def pattern_of(kinds: Sequence[Any], others: Sequence[Any]) -> Pattern:
     """The dims in which the sizes of two keys differ."""
     pairs = [(a[1], b[1]) if len(a) > 2 else ((), ()) for a, b in zip(kinds, others, strict=True)]
     return tuple(tuple(d for d, (n, m) in enumerate(zip(*pair, strict=True)) if n != m) for pair in pairs)
+
+
+class Varied(NamedTuple):
+    """The sizes in which recordings differ; true if there are any."""
+
+    pattern: Pattern
+    counts: frozenset[int]
+    """The guards on sizes that depend on elements; see Note [Counts] in jit.tracing.recordings.counts."""
+
+    def __bool__(self) -> bool:
+        return any(self.pattern) or bool(self.counts)
+
+
+Alike: TypeAlias = "tuple[Varied, list[Any]]"
+"""Sizes that vary, and recordings that are the same program for others."""
 
 
 @dataclass(eq=False)
@@ -101,14 +101,56 @@ class SizeFamily:
     closed: str | None = None
     """Why no further general recordings are made."""
 
-    def partner(self, key: Any, recording: Any) -> Any:
-        """The key under which the same program was recorded for other sizes, if any; this one becomes a sample, too."""
+    @property
+    def is_sampled(self) -> bool:
+        """Whether enough sizes have been recorded to tell that each is another program; paths of one size are not."""
+        return len({key for key, _ in self.samples}) >= SAMPLES
+
+    def alike(self, key: Any, recording: Any, cousins: Sequence[SizeFamily] = ()) -> Alike | None:
+        """The sizes that have turned out to vary, and the recordings that are the same program for others.
+
+        The recording becomes a sample, too. Note [Sizes that vary by turns] says which sizes these are.
+
+        Args:
+            key: The key of a call.
+            recording: As what it was recorded.
+            cousins: Families of tensors that lie otherwise.
+
+        Returns:
+            None if no recording is the same program.
+        """
         if self.closed is not None:
             return None
-        others = [(k, r) for k, r in reversed(self.samples) if k != key]
+        others = [(k, r) for k, r in reversed(self.samples) if k != key or counts_apart(recording.trace, r.trace)]
         self.samples = [*self.samples, (key, recording)][-SAMPLES:]
-        compare = _Comparison(recording)
-        return next((k for k, r in others if compare.is_same(r, pattern_of(key.tensors, k.tensors))), None)
+        found = _same(key, recording, others, layouts=True)
+        if found is None:
+            distant = [(k, r) for family in cousins for k, r in reversed(family.samples)]
+            found = _same(key, recording, distant[:SAMPLES], layouts=False)
+        return found
+
+
+def _same(key: Any, recording: Any, others: Sequence[Any], layouts: bool) -> Alike | None:
+    """The sizes in which a recording and others that are the same program differ; see `SizeFamily.alike`."""
+    compare = _Comparison(recording, layouts)
+    apart = [
+        Varied(pattern_of(key.tensors, k.tensors), counts_apart(recording.trace, other.trace)) for k, other in others
+    ]
+    for varied in dict.fromkeys([_all_of(apart), *apart]) if any(apart) else ():
+        same = [number for number, (_, other) in enumerate(others) if compare.is_same(other, varied)]
+        if any(apart[number] for number in same):
+            return _all_of([apart[number] for number in same]), [others[number][1] for number in same]
+    return None
+
+
+def _all_of(several: Sequence[Varied]) -> Varied:
+    """The sizes that vary in one of several pairs of recordings."""
+    return Varied(joined([v.pattern for v in several]), frozenset().union(*(v.counts for v in several)))
+
+
+def joined(patterns: Sequence[Pattern]) -> Pattern:
+    """The dims that vary in one of several patterns."""
+    return tuple(tuple(sorted({d for dims in each for d in dims})) for each in zip(*patterns, strict=True))
 
 
 def varying_in(pattern: Pattern, positions: Sequence[int]) -> list[tuple[int, int]]:
@@ -127,21 +169,27 @@ def varying_in(pattern: Pattern, positions: Sequence[int]) -> list[tuple[int, in
 class _Comparison:
     """One recording, compared with those of other sizes."""
 
-    def __init__(self, recording: Any) -> None:
+    def __init__(self, recording: Any, layouts: bool) -> None:
         self._recording = recording
+        self._layouts = layouts
+        """Whether tensors have to lie alike."""
         self._signatures: dict[Any, Any] = {}
         """The signatures of the recording, by the sizes that have names."""
 
-    def is_same(self, other: Any, pattern: Pattern) -> bool:
-        """Whether another recording is the same program once the sizes in `pattern` have names."""
+    def is_same(self, other: Any, varied: Varied) -> bool:
+        """Whether another recording is the same program once sizes that vary have names, and counts are open."""
         one = self._recording
-        if one.positions != other.positions or _operators(one.trace) != _operators(other.trace):
+        if (one.positions, one.varying) != (other.positions, other.varying):
             return False
-        varying = tuple(varying_in(pattern, one.positions))
+        if _operators(one.trace) != _operators(other.trace):
+            return False
+        if varied.counts and count_guards(one.trace) != count_guards(other.trace):
+            return False
+        asked = (tuple(varying_in(varied.pattern, one.positions)), varied.counts)
         try:
-            if varying not in self._signatures:
-                self._signatures[varying] = _signature_of(one, varying)
-            return bool(self._signatures[varying] == _signature_of(other, varying))
+            if asked not in self._signatures:
+                self._signatures[asked] = _signature_of(one, *asked, self._layouts)
+            return bool(self._signatures[asked] == _signature_of(other, *asked, self._layouts))
         except SizesMisfit:
             return False
 
@@ -151,32 +199,47 @@ def _operators(trace: Trace) -> int:
     return sum(node.stage == 0 and node.kind.startswith("aten::") for node in trace.graph.nodes)
 
 
-def _signature_of(recording: Any, varying: Sequence[tuple[int, int]]) -> Any:
-    trace = recording.trace
-    forward = trace if len(trace.graph.stages) == 1 else fork(trace, 1)  # without backwards recorded since
-    return signature(recording, with_named_sizes(forward, varying).graph)
+def _signature_of(recording: Any, varying: Sequence[tuple[int, int]], counts: frozenset[int], layouts: bool) -> Any:
+    trace = opened(recording.trace, counts) if counts else recording.trace
+    return signature(recording, with_named_sizes(Chain(trace), [*recording.varying, *varying]), layouts)
 
 
-def signature(recording: Any, graph: Graph) -> Any:
-    """All that makes stage 0 of a recording, `graph` being its graph with names for sizes."""
+def signature(recording: Any, named: NamedSizes, layouts: bool = True) -> Any:
+    """All that makes stage 0 of a recording whose sizes have names; without `layouts` however tensors lie."""
     trace = recording.trace
     found = trace.captures.found
-    captures = [(c.name, c.place, c.gradient_of, c.number, c.place is None and id(c.owner)) for c in found]
+    captures = [(c.name, c.place, c.gradient_of, _number_of(c), _owner_of(c)) for c in found]
     result, effects, conditions = recording.result, recording.effects, recording.conditions
-    outputs = [(o.kind, o.index, _path(o.path), o.requires_grad) for o in result.outputs]
+    outputs = [(o.kind, o.index, o.requires_grad) for o in result.outputs]
     rest = (result.structure, recording.positions, effects.targets, effects.slots, conditions.reads)
-    moves = [(i, _path(path), grad) for i, path, grad in effects.moves]
+    moves = [(i, grad) for i, _, grad in effects.moves], [_path(path) for path in named.views]
     metadata = (conditions.facts, moves, result.tags)
     counted = (conditions.hookless, recording.spent, result.count)
-    return (skeleton(graph, 0), captures, outputs, *rest, *metadata, *counted)
+    return (skeleton(named.graph, 0, layouts), captures, outputs, *rest, *metadata, *counted)
+
+
+def _number_of(capture: Any) -> Any:
+    """All that a recording knows of a number that it captures."""
+    return capture.number, capture.item_of, capture.sign, capture.is_fixed and capture.owner
+
+
+def _owner_of(capture: Any) -> int | None:
+    """The identity of what is captured, if every call gets the same."""
+    return id(capture.owner) if capture.place is capture.number is capture.item_of is None else None
 
 
 def _path(path: Sequence[Any]) -> Any:
     return [(step.op.name, _frozen(step.arguments), step.index) for step in path]
 
 
-def skeleton(graph: Graph, stage: int) -> Any:
-    """The nodes of a stage and what it returns, with values numbered in order; of sizes, those that have names."""
+def skeleton(graph: Graph, stage: int, layouts: bool = True) -> Any:
+    """The nodes of a stage and what it returns, with values numbered in order; of sizes, those that have names.
+
+    Args:
+        graph: The graph.
+        stage: The number of the stage.
+        layouts: Whether it counts how tensors lie.
+    """
     numbers: dict[Value, int] = {}
     for number, each in enumerate(graph.stages):
         for value in each.inputs if number <= stage else ():
@@ -185,38 +248,48 @@ def skeleton(graph: Graph, stage: int) -> Any:
     for node in graph.nodes:
         if node.stage <= stage:
             if node.stage == stage:
-                lines.append(_line(node, numbers))
+                lines.append(_line(node, numbers, layouts))
             for value in node.outputs:
                 numbers[value] = len(numbers)
     result = graph.stages[stage].result
-    kinds = [_kind(value) for value in graph.stages[stage].inputs]
+    kinds = [_kind(value, layouts) for value in graph.stages[stage].inputs]
     return (kinds, lines, _numbered(result, result.args, numbers), _numbered(result, result.attributes, numbers))
 
 
-def _line(node: Node, numbers: Mapping[Value, int]) -> Any:
+def _line(node: Node, numbers: Mapping[Value, int], layouts: bool) -> Any:
     attributes = {k: v for k, v in node.attributes.items() if not isinstance(v, Graph)}
     operands = _numbered(node, node.args, numbers), _numbered(node, attributes, numbers)
-    parts = [skeleton(body, 0) for body in node.subgraphs]
-    return (node.kind, *operands, [_kind(value) for value in node.outputs], _pieces_depend_on(node), parts)
+    parts = [skeleton(body, 0, layouts) for body in node.subgraphs]
+    kinds = [_kind(value, layouts) for value in node.outputs]
+    return (node.kind, *operands, kinds, _pieces_depend_on(node), parts)
 
 
 def _pieces_depend_on(node: Node) -> Any:
     """The size that says how many outputs a node has: another one may mean another program."""
     op = find(node.kind)
-    if op is None or op.pieces is None or not op.ask(op.pieces, op.join(node.operands, node.attributes)):
+    if op is None or not _may_vary(op, op.join(node.operands, node.attributes)):
         return None
     kind = node.inputs[0].type
     dim = node.attributes.get("dim", 0)
     assert isinstance(kind, TensorType)
-    return kind.shape[dim] if kind.shape and isinstance(dim, int) else kind.shape
+    return _frozen(kind.shape[dim] if kind.shape and isinstance(dim, int) else kind.shape)
 
 
-def _kind(value: Value) -> Any:
+def _may_vary(op: Op, values: Sequence[Any]) -> bool:
+    """Whether the number of results of an operator with these arguments follows from a size."""
+    try:
+        return op.pieces is not None and bool(op.ask(op.pieces, values))
+    except UndecidedSizeError:  # an argument is one
+        return True
+
+
+def _kind(value: Value, layouts: bool) -> Any:
     type = value.type
     if not isinstance(type, TensorType):
         return str(type)
+    shown = type if layouts else TensorType(type.dtype, type.shape, None, type.device)
     named = any_symbolic(type.shape)
-    return (type.dtype, type.ndim, type.strides is None, str(type) if named else None)
+    return (type.dtype, type.ndim, shown.strides is None, str(shown) if named else None)
 
 
 def _numbered(node: Node, template: Any, numbers: Mapping[Value, int]) -> Any:
@@ -233,7 +306,8 @@ def _frozen(template: Any) -> Any:
 def _frozen_leaf(leaf: Any) -> Any:
     if isinstance(leaf, np.ndarray):
         return f"{leaf.dtype}{leaf.shape}{leaf.tobytes()!r}"
-    return (type(leaf).__name__, repr(leaf)) if isinstance(leaf, (bool, int, float, complex, SizeExpr)) else leaf
+    told = isinstance(leaf, (bool, int, float, complex, SizeExpr, SizeFormula))
+    return (type(leaf).__name__, repr(leaf)) if told else leaf
 
 
 def first_difference(one: Graph, other: Graph) -> str:

@@ -16,18 +16,21 @@ from typing import TYPE_CHECKING, Any
 from jit.autograd.blame import refuse_nan
 from jit.autograd.nodes import Edge, Node, edge_of
 from jit.eager import context, dispatch
+from jit.eager.namespace import F
 from jit.eager.tensors import Tensor, tensor_of
 from jit.ir.errors import AutogradError, Error
 from jit.runtime.arrays.programs import GuardFailed
 
 from ..patience import patience
 from ..surroundings.properties import kind_of
-from .chains import BRANCHES, Chain, Key, Plan, fork
+from .chains import BRANCHES, Chain, Key, Plan, StageSizes, fork
+from .general_stages import general_key, settle, share
 from .histories import give_history
 from .hosting import PythonHost
+from .layouts import ranks_of
+from .named_sizes import let_have
 from .recalling import Recollection, recalling
 from .replaying import replay_stages
-from .shapes import general_kind, skeleton
 from .stage_recording import Live, record_stage
 
 if TYPE_CHECKING:
@@ -92,8 +95,10 @@ class StageNode(Node):
         self.state: Any = None
         self.plan: Plan | None = None
         """The plan whose run left `state`."""
-        self.sizes: Any = None
-        """The sizes of the inputs, if the recording is general."""
+        self.sizes: tuple[int, ...] = ()
+        """The sizes that vary, if the recording is general."""
+        self.origin: Chain | None = None
+        """The chain whose stage has made the results, for stages after 0."""
 
     def release(self) -> None:
         self.kept = self.live = self.state = self.plan = None
@@ -119,10 +124,9 @@ class StageNode(Node):
             )
         create = context.GRAD_ENABLED.get()
         wanted = tuple(n and e is not None for n, e in zip(needs, self.edges, strict=True))
-        kinds = tuple(map(_kind_of_gradient, gradients))
+        key: Key = (tuple(map(_kind_of_gradient, gradients)), wanted, create)
         if self.recording.general:
-            kinds = tuple(None if kind is None else general_kind(kind, None) for kind in kinds)
-        key = (kinds, wanted, create)
+            key, gradients = general_key(key), [_without_gaps(gradient) for gradient in gradients]
         with context.tracing(None):
             chains = self.recording.following(self.keys, key, self.sizes)
             for chain in chains:
@@ -137,7 +141,7 @@ class StageNode(Node):
     # -- a stage that is compiled --------------------------------------------------------------------------------
 
     def _run(self, chain: Chain, gradients: Sequence[Any], create: bool) -> Sequence[Any]:
-        plan = self.recording.plan(chain)
+        plan = self.recording.plan(chain, self.sizes)
         arrays = [g._array for g in gradients if g is not None]
         outputs, _, following = plan.run(len(self.keys) + 1, arrays, self._state(plan))
         if context.ANOMALY.get():
@@ -170,6 +174,11 @@ class StageNode(Node):
         self, key: Key, gradients: Sequence[Any], wanted: Sequence[bool], create: bool, keep: bool
     ) -> Sequence[Any]:
         chain, live = self._extensible(keep)
+        if live is not self.live and (found := self._for_counts(key, live.counts)) is not None:
+            self.recording.chains[:] = [c for c in self.recording.chains if c is not chain]
+            with contextlib.suppress(GuardFailed):
+                return self._run(found, gradients, create)
+            self.recording.chains += [chain] if keep else []
         try:
             results, following = record_stage(chain, key, live, gradients, wanted, create)
         except AutogradError:
@@ -178,51 +187,60 @@ class StageNode(Node):
             # Something was overwritten that the derivatives need; a run from the inputs has it still.
             self.live = None
             return self._record(key, gradients, wanted, create, keep)
-        if (
-            live is not self.live and chain.trace.gradients.hooks
-        ):  # they may look at what the first call held: only the graph is right
-            return self._run(chain, gradients, create)
-        if self.recording.general:
-            self._compare(chain)
+        fits = self._generalise(chain, live.counts)
+        if fits and live is not self.live and chain.trace.gradients.hooks:
+            return self._run(chain, gradients, create)  # they may look at what the first call held: the graph is right
         made = [None if r is None else tensor_of(r._array, r._storage) for r in results]
         if create:
             node = self._attach(chain, gradients, made, [g._array for g in gradients if g is not None])
             node.live = following
         return made
 
-    def _compare(self, chain: Chain) -> None:
-        """Let a stage serve all sizes once it was the same program in two calls whose varying sizes all differ."""
-        stage = len(chain.keys)
-        mine = skeleton(chain.trace.graph, stage)
-        for other in self.recording.following(self.keys, chain.keys[-1][0]):
-            if other is chain or other.keys != chain.keys or other.sizes is None:
-                continue
-            apart = all(other.sizes[i][d] != self.sizes[i][d] for i, d in self.recording.varying)
-            if apart and skeleton(other.trace.graph, stage) == mine:
-                chain.sizes = None
-                chains = self.recording.chains
-                if chain in chains and not chains[0].keys:  # so that the forward keeps what this backward needs
-                    chains.remove(chain)
-                    chains.insert(0, chain)
-                return
+    def _for_counts(self, key: Key, counts: tuple[int, ...]) -> Chain | None:
+        """A chain that has the stage for no other than these counts, which are not known before the forward runs."""
+        found = self.recording.following(self.keys, key, self.sizes, counts) if counts else ()
+        return next(iter(found), None)
+
+    def _generalise(self, chain: Chain, counts: tuple[int, ...]) -> bool:
+        """Let a stage that was just recorded serve as many sizes as it can; False if it can serve this call alone.
+
+        Args:
+            chain: It has the stage as its last one.
+            counts: The sizes that depend on elements and are open, as they are in this call.
+        """
+        recording = self.recording
+        if not recording.general:
+            share(recording, chain)
+            return True
+        chain.sizes = (*chain.sizes, StageSizes((*self.sizes, *counts), (False,) * len((*self.sizes, *counts))))
+        if settle(recording, chain):
+            return True
+        recording.refusal = f"the sizes in the backward at {self.source} do not follow from those of its arguments"
+        shorter = Chain(fork(chain.trace, len(chain.keys)), chain.keys[:-1], chain.differentiable[:-1])
+        shorter.sizes = chain.sizes[:-1]
+        recording.chains[:] = [c for c in recording.chains if c is not chain] or [shorter]
+        return False
 
     def _extensible(self, keep: bool) -> tuple[Chain, Live]:
         """A chain that ends where this node stands, and the tensors to go on from."""
         assert self.kept is not None
-        usable = [c for c in self.recording.beginning_with(()) if c.sizes in (None, self.sizes)]
+        recording, stages = self.recording, len(self.keys)
+        usable = [c for c in recording.beginning_with(self.keys) if recording.serves(c, stages, self.sizes)]
         chain = next((c for c in usable if c.keys == self.keys), None)
         if self.live is not None and chain is not None and chain.trace is self.live.trace:
             return chain, self.live
         self.kept.check(self)
-        if chain is None or not keep or self.recording.general:
-            origin = next(c for c in self.recording.beginning_with(self.keys) if c in usable)
-            chain = Chain(fork(origin.trace, len(self.keys) + 1), self.keys, origin.differentiable[: len(self.keys)])
-            chain.sizes = self.sizes
+        if chain is None or not keep or recording.general:
+            origin = usable[0] if usable else self.origin
+            assert origin is not None
+            chain = Chain(fork(origin.trace, stages + 1), self.keys, origin.differentiable[:stages])
+            chain.sizes = origin.sizes[:stages]
+            if recording.general:
+                let_have(chain, recording.varying, self.sizes)
             if keep:
-                self.recording.chains.append(chain)
+                recording.chains.append(chain)
         with self.kept.recalled():
-            live = replay_stages(chain.trace, self.kept.inputs, self.kept.requires_grad, self.recording.general)
-            return chain, live
+            return chain, replay_stages(chain.trace, self.kept.inputs, self.kept.requires_grad)
 
     def _attach(self, chain: Chain, gradients: Sequence[Any], results: Sequence[Any], arrays: list[Any]) -> StageNode:
         """Make the results of a differentiable stage differentiable: by the stage after it."""
@@ -231,7 +249,7 @@ class StageNode(Node):
         given = [g for g in gradients if g is not None]
         edges = [*self.edges, *map(edge_of, given)]
         node = StageNode(self.recording, (*self.keys, chain.keys[stage]), edges, len(results))
-        node.sizes = self.sizes
+        node.sizes, node.origin = self.sizes, chain
         node.kept = Kept(
             [*self.kept.inputs, arrays], [*self.kept.marks, [mark_of(g) for g in given]],
             [*self.kept.requires_grad, *map(dispatch.requires_grad, given)],
@@ -240,6 +258,15 @@ class StageNode(Node):
         for index in chain.differentiable[stage]:
             give_history(results[index], node, index)
         return node
+
+
+def _without_gaps(gradient: Tensor | None) -> Tensor | None:
+    """A gradient that general recordings can have: they would have to know the size of a gap."""
+    if gradient is None or not gradient.defined or gradient._array.flags.c_contiguous:
+        return gradient
+    array = gradient._array
+    has_gaps = ranks_of(array.shape, tuple(s // array.itemsize for s in array.strides)) is None
+    return F.contiguous(gradient) if has_gaps else gradient
 
 
 def _kind_of_gradient(gradient: Tensor | None) -> Any:

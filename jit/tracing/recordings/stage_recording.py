@@ -31,6 +31,8 @@ class Live:
     """The edges to differentiate by, one for each edge of the StageNode; None where no gradient can be wanted."""
     trace: Trace
     """The recording that knows these tensors."""
+    counts: tuple[int, ...] = ()
+    """The sizes of this run that depend on elements and are open."""
 
 
 def record_stage(
@@ -72,7 +74,7 @@ def record_stage(
     chain.keys = (*chain.keys, (key, outcomes))
     carrying = tuple(i for i, r in enumerate(results) if r is not None and r.requires_grad)
     chain.differentiable = (*chain.differentiable, carrying)
-    return results, Live(results, [*live.edges, *map(edge_of, weights)], trace)
+    return results, Live(results, [*live.edges, *map(edge_of, weights)], trace, live.counts)
 
 
 def _drop(chain: Chain, stage: int, guards: int) -> None:
@@ -101,7 +103,10 @@ def _roots(trace: Trace, live: Live, gradients: Sequence[Any], create: bool) -> 
             continue
         weight = alias(gradient, Variable if create else Tensor)
         weight._requires_grad = create and dispatch.requires_grad(gradient)
-        trace.add_argument(weight, f"grad_{index}" if len(gradients) > 1 else "grad", len(trace.graph.stages) - 1)
+        name = f"grad_{index}" if len(gradients) > 1 else "grad"
+        given = trace.add_argument(weight, name, len(trace.graph.stages) - 1)
+        if trace.tape.elemental:
+            trace.tape.elemental.add(given)
         roots.append(output)
         weights.append(weight)
     return roots, weights

@@ -6,6 +6,7 @@ leaves for later stages, which results carry gradients. Only tensors and the nod
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -17,39 +18,43 @@ from ..recordings.histories import give_history
 from ..recordings.stage_node import Kept, StageNode, mark_of
 
 if TYPE_CHECKING:
-    from ..recordings.chains import Plan
+    from ..recordings.chains import Chain, Plan
     from ..recordings.recording import Recording
+    from .sized_shortcuts import Fitting
 
 Run = Callable[..., Any]
 
 
 def with_history(
-    run: Run, recording: Recording, owners: Sequence[Tensor], positions: Sequence[int], order: Sequence[int]
-) -> Run:
+    run: Run, recording: Recording, plan: Plan, native: Any, owners: Sequence[Tensor], positions: Sequence[int],
+    order: Sequence[int], fitting: Fitting | None,
+) -> Run:  # fmt: skip
     """`run` for tensors, which gives its results the history of the call.
 
     Args:
         run: Takes the items of a call, and returns all arrays of the native call; None if the call is another one.
-        recording: The recording that the call runs; `run` belongs to its present plan.
+        recording: The recording that the call runs.
+        plan: Its present plan.
+        native: The native call of that plan.
         owners: The tensors behind its inputs.
         positions: The places among the items of those that are arguments; the others are captured.
         order: The numbers of the arrays that the function returns.
+        fitting: Knows the sizes of the call, if the recording is for many.
     """
     chain = recording.chains[0]
-    plan = recording.plan(chain)
+    plans = _plans_of(chain)
     used = [bool(value.uses) for value in recording.trace.graph.inputs]
     known = [(type(owner), owner._grad_fn is None) for owner in owners]
     needs = [owner.requires_grad for owner in owners]
     captured = list(owners[len(positions) :])
-    sizes = tuple(owner._array.shape for owner in owners) if recording.general else None
     results = [(spec.index, number) for spec, number in zip(recording.result.outputs, order, strict=True)]
     carrying, count = frozenset(recording.differentiable), recording.returns
     is_bare = recording.result.structure == TENSOR
-    registers, left = _left_by(plan)
+    registers, left = _left_by(plan, native)
     last = max(positions, default=-1)
 
     def call(*items: Any) -> Any:
-        if chain.plan is not plan or recording.chains[0] is not chain or len(items) <= last:
+        if _plans_of(chain) is not plans or recording.chains[0] is not chain or len(items) <= last:
             return None  # a stage has been recorded since, whose forward leaves more
         inputs = [*[items[i] for i in positions], *captured]
         for owner, (kind, is_leaf) in zip(inputs, known):
@@ -62,8 +67,10 @@ def with_history(
             return None
         edges = [edge_of(owner) if use and need else None for owner, use, need in zip(inputs, used, needs)]
         node = StageNode(recording, (), edges, count)
-        node.sizes, node.plan = sizes, plan
-        node.state = state = [None] * registers
+        state: list[Any] = [None] * registers
+        node.plan, node.state = plan, state
+        if fitting is not None:
+            node.sizes, state[native.told] = fitting.sizes, fitting.chosen
         given = [*values, *arrays]
         for register, number in left:
             state[register] = given[number]
@@ -79,12 +86,15 @@ def with_history(
     return call
 
 
-def _left_by(plan: Plan) -> tuple[int, list[tuple[int, int]]]:
+def _plans_of(chain: Chain) -> Any:
+    """Something that is another object when a stage has been recorded since."""
+    return chain.plan or chain.sized_plans
+
+
+def _left_by(plan: Plan, native: Any) -> tuple[int, list[tuple[int, int]]]:
     """The number of registers, and those that stage 0 leaves: pairs of a register and an input or, counted
     behind those, an output of its native call."""
     program = plan.interpreter.programs[0]
-    results = plan.interpreter.native_call(0).results
-    held = {register: number for number, register in enumerate((*program.inputs, *results))}
-    for register in (*program.unused, *program.frees[0], *program.returned):
-        held.pop(register, None)
-    return plan.interpreter.count, sorted(held.items())
+    held = {register: number for number, register in enumerate((*program.inputs, *native.results))}
+    gone = {*program.unused, *program.returned, *itertools.chain.from_iterable(program.frees)}
+    return plan.interpreter.count, sorted(pair for pair in held.items() if pair[0] not in gone)

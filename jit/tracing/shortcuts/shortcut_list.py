@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from jit.eager import context
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ..recordings.recording import Recording
     from ..surroundings.calls import TracedCall
 
-SHORTCUTS = 4
+SHORTCUTS = 8
 """The number of shortcuts that are tried before a call goes the long way."""
 
 KeptShortcut = tuple[Shortcut, "Recording"]
@@ -54,12 +54,20 @@ class ShortcutList:
             self._is_open = value
             self.open[:] = self.kept if value else ()
 
-    def shorten(self, call: TracedCall, recording: Recording) -> None:
-        """Let further calls like this one take a shortcut to the recording that it has run, if there is one."""
-        state = (call.world.surroundings, recording.chains[0].plan, context.INFERENCE.get())
-        if recording.tried is not None and all(a is b for a, b in zip(recording.tried, state)):
+    def shorten(self, call: TracedCall, recording: Recording, inputs: Sequence[Any]) -> None:
+        """Let further calls like this one take a shortcut to the recording that it has run, if there is one.
+
+        Args:
+            call: It has gone the long way.
+            recording: It ran this.
+            inputs: The tensors behind the recording's inputs.
+        """
+        chain = recording.chains[0]
+        plan = recording.plan(chain, recording.sizes_of(inputs)) if recording.general else chain.plan
+        state = (call.world.surroundings, context.INFERENCE.get())
+        if plan is None or all(a is b for a, b in zip(recording.tried.get(plan, (None, ...)), state)):
             return
-        recording.tried = state
+        recording.tried[plan] = state
         short = shortcut(call, recording)
         if short is not None and self._is_current(call):
             self.add(short, recording)

@@ -28,16 +28,19 @@ import numpy as np
 
 from jit.eager import context
 from jit.eager.pytree import TENSOR, Structure, unflatten
-from jit.eager.tensors import Storage, Tensor, Variable, tensor_of
+from jit.eager.tensors import Storage, Tensor, tensor_of
 from jit.ir.graph import Ref
 from jit.runtime.plans import entry
+from jit.runtime.plans.sized_calls import NativeAtSizes
 
 from ..surroundings.native_checks import native_checks
+from ..surroundings.native_tensors import input_of, slots_of_tensors
 from ..surroundings.peeking import is_a
-from ..surroundings.views import View
 from .shortcut_history import with_history
+from .sized_shortcuts import Fitting, for_all_sizes
 
 if TYPE_CHECKING:
+    from ..recordings.chains import Plan
     from ..recordings.recording import Recording
     from ..surroundings.calls import TracedCall
 
@@ -50,14 +53,17 @@ def shortcut(call: TracedCall, recording: Recording) -> Shortcut | None:
     """A function that does what this call did, for the same arguments; None if the call needs Python."""
     if not entry.available() or _needs_python(call, recording):
         return None
-    native = recording.plan(recording.chains[0]).interpreter.native_call(0)
-    order = None if native is None else _order(native, recording)
-    if native is None or order is None:
-        return None
     items = [item for argument in call.args for item in _items(argument)]
     owners = recording.inputs(call.leaves, call.world.tensors, call.numbers)
+    plan = recording.plan(recording.chains[0], recording.sizes_of(owners))
+    native = plan.interpreter.native_call(0, [owner._array for owner in owners])
+    order = None if native is None else _order(native, plan, recording)
+    if native is None or order is None:
+        return None
+    if recording.general and not isinstance(native, NativeAtSizes):  # nothing in it could be let be for other sizes
+        return None
     keeps = bool(recording.differentiable) and any(t.requires_grad for t in owners)
-    inputs = _inputs(items, owners, recording, native, keeps)
+    inputs = _inputs(items, owners, plan, native, keeps)
     wrapping = _wrapping(recording.result.structure == TENSOR, context.INFERENCE.get())
     if inputs is None or wrapping is None:
         return None
@@ -73,10 +79,14 @@ def shortcut(call: TracedCall, recording: Recording) -> Shortcut | None:
         tables.contexts.append((context.INFERENCE, context.INFERENCE.get()))
     if keeps:
         tables.contexts.append((context.SAVING, None))
-    _add_surroundings(tables, call.world.surroundings, {id(given.object) for given in inputs})
+    native_checks(call.world.surroundings, {id(given.object) for given in inputs}).fill(tables)
     run: Shortcut = entry.make_entry(tables)
+    fitting = Fitting(run, recording, plan, native, recording.sizes_of(owners)) if recording.general else None
     if keeps:
-        run = with_history(run, recording, owners, [i for i, a in enumerate(items) if is_a(a, Tensor)], order)
+        positions = [i for i, a in enumerate(items) if is_a(a, Tensor)]
+        run = with_history(run, recording, plan, native, owners, positions, order, fitting)
+    if fitting is not None:
+        run = for_all_sizes(run, fitting, recording, items)
     return _unpacking(_structured(_following_bases(run, items), recording.result.structure), call.args)
 
 
@@ -119,7 +129,8 @@ def _needs_python(call: TracedCall, recording: Recording) -> bool:
         or any(not isinstance(t, Tensor) or t._array is None or t._array.size == 0 for t in owners)
         or any(t._array.size == 0 for t in leaves)
         or any(vars(t) for t in (*owners, *leaves))
-        or any(c.gradient_of is not None or c.number is not None for c in recording.trace.captures.found)
+        or any(not c.gradient_of is c.number is c.item_of is None for c in recording.trace.captures.found)
+        or any(index >= len(leaves) for index, _ in recording.varying)  # a size of what is captured
     )
 
 
@@ -130,9 +141,8 @@ def _is_plain(value: Any) -> bool:
     return value is None or type(value) in (bool, int, float, complex, str, bytes)
 
 
-def _order(native: Any, recording: Recording) -> list[int] | None:
+def _order(native: Any, plan: Plan, recording: Recording) -> list[int] | None:
     """The outputs of the stretch that the function returns; None if its results are more than that."""
-    plan = recording.plan(recording.chains[0])
     returned = plan.interpreter.programs[0].outputs
     specs = recording.result.outputs
     if any(spec.kind != "fresh" for spec in specs) or len({spec.index for spec in specs}) != len(specs):
@@ -145,10 +155,10 @@ def _order(native: Any, recording: Recording) -> list[int] | None:
 
 
 def _inputs(
-    items: Sequence[Any], owners: Sequence[Any], recording: Recording, native: Any, keeps: bool
+    items: Sequence[Any], owners: Sequence[Any], plan: Plan, native: Any, keeps: bool
 ) -> list[entry.EntryInput] | None:
     """The arguments' tensors, then the captures; None if one cannot be checked. `keeps` admits those with a history."""
-    program = recording.plan(recording.chains[0]).interpreter.programs[0]
+    program = plan.interpreter.programs[0]
     bases = {register: number for number, register in enumerate(native.reads, 1)}
     numbers = [bases.get(register, -1) for register in program.inputs]
     positions = [i for i, item in enumerate(items) if is_a(item, Tensor)]
@@ -159,7 +169,7 @@ def _inputs(
         if base > 0 and not _lies_as(array, layouts[base - 1]):
             return None
         is_captured = index >= len(positions)
-        given = _input(owner, keeps and not is_captured)
+        given = input_of(owner, keeps and not is_captured)
         if given is None or (is_captured and owner._viewed is not None):
             return None
         given.base = base
@@ -175,39 +185,6 @@ def _lies_as(array: Any, layout: Any) -> bool:
     shape, strides, dtype = layout
     steps = zip(array.shape, array.strides, strides, strict=True)
     return array.dtype is dtype and array.shape == shape and all(n == 1 or a == b for n, a, b in steps)
-
-
-def _input(owner: Tensor, may_have_history: bool = False) -> entry.EntryInput | None:
-    """The facts that a tensor must have; None for one whose history could change what it is."""
-    array, kind = owner._array, type(owner)
-    if type(array) is not np.ndarray:
-        return None
-    held: dict[str, Any] = {} if owner._viewed is not None else {"_viewed": None}
-    if kind is not Tensor:
-        if not isinstance(owner, Variable) or owner._viewed is not None:
-            return None
-        held["_requires_grad"] = owner._requires_grad
-        if owner._grad_fn is None:
-            held["_grad_fn"] = None
-        elif not may_have_history:
-            return None
-    marks = [(_slots()[name], value) for name, value in held.items()]
-    writeable = bool(array.flags.writeable)
-    slot = _slots()["_array"]
-    return entry.EntryInput(array.dtype, array.shape, array.strides, -1, None, kind, slot, marks, writeable)
-
-
-# -- surroundings ------------------------------------------------------------------------------------------------
-
-
-def _add_surroundings(tables: entry.Tables, view: View, captured: set[int]) -> None:
-    """Everything that the view has seen but captures: as rows of tables, or as work for a Python function."""
-    checks = native_checks(view, captured)
-    tables.slots, tables.cells, tables.classes = checks.table("slots"), checks.table("cells"), checks.table("classes")
-    tables.spaces, tables.lineages = checks.table("spaces"), checks.table("lineages")
-    tables.items, tables.functions = checks.table("items"), checks.table("functions")
-    tables.sizes, tables.orders = checks.table("sizes"), checks.table("orders")
-    tables.residue = checks.residue
 
 
 # -- lists, tuples and dicts among the arguments -----------------------------------------------------------------
@@ -255,26 +232,19 @@ def _write_items(name: str, argument: Any, checks: list[str], items: list[str]) 
 
 
 @cache
-def _slots() -> dict[str, int]:
-    """The offsets at which tensors keep their attributes."""
-    names = [name for name in Tensor.__slots__ if not name.startswith("__")]
-    return {name: entry.slot_offset(Tensor, name) for name in names}
-
-
-@cache
 def _wrapping(single: bool, inference: bool) -> entry.Wrapping | None:
     """The wrapping of arrays in tensors, with slots as `tensor_of` sets them; None if these are not all constants."""
     tensor = tensor_of(np.zeros(()))
     tensor._storage.inference = inference
-    held = {name: getattr(tensor, name) for name in _slots() if name not in ("_array", "_storage")}
+    held = {name: getattr(tensor, name) for name in slots_of_tensors() if name not in ("_array", "_storage")}
     kept = {name: getattr(tensor._storage, name) for name in Storage.__slots__ if not name.startswith("__")}
     if vars(tensor) or not all(map(_is_plain, (*held.values(), *kept.values()))):
         return None
     return entry.Wrapping(
         Tensor,
-        [(_slots()[name], value) for name, value in held.items()],
-        _slots()["_array"],
-        _slots()["_storage"],
+        [(slots_of_tensors()[name], value) for name, value in held.items()],
+        slots_of_tensors()["_array"],
+        slots_of_tensors()["_storage"],
         Storage,
         [(entry.slot_offset(Storage, name), value) for name, value in kept.items()],
         single,

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from jit.eager.proxies import TracedScalar
 from jit.eager.pytree import Structure, flatten, paths, unflatten, without_undefined
 from jit.ir.errors import CompileError, Error, GraphError, TraceError, UsageError
 from jit.ir.refusals import is_of_numbers
@@ -38,6 +39,8 @@ class Entry:
     recordings: list[Recording] = field(default_factory=list)
     lock: threading.RLock = field(default_factory=threading.RLock)
     """Held while a recording is made: threads with the same key wait for it, others do not."""
+    lost: int = 0
+    """The number of recordings that were made of it and could not be kept."""
 
 
 @dataclass
@@ -52,8 +55,8 @@ class TracedCall:
     structures: tuple[Structure, ...]
     world: World
     key: Key
-    promoted: dict[str, Any]
-    """The promoted numbers among the arguments."""
+    promoted: Sequence[tuple[str, Any]]
+    """The promoted numbers among the arguments, by name."""
     raised: Exception | None = None
     """The first error that an operator of a recording has raised."""
 
@@ -73,7 +76,17 @@ class TracedCall:
     @property
     def numbers(self) -> list[Any]:
         """All promoted numbers: those among the arguments, then those in the surroundings."""
-        return [*self.promoted.values(), *(number.value for number in self.world.numbers)]
+        return [*(value for _, value in self.promoted), *(number.value for number in self.world.numbers)]
+
+    @property
+    def promoted_values(self) -> tuple[Any, ...]:
+        """The promoted numbers among the arguments, with their types: 1 and 1.0 are two."""
+        return tuple([part for _, value in self.promoted for part in (value, type(value))])
+
+    @property
+    def has_numbers(self) -> bool:
+        """Whether any numbers are inputs."""
+        return bool(self.promoted or self.world.numbers)
 
     def knows(self, tensor: Any) -> bool:
         """Whether a tensor is an argument, or something that the function can name."""
@@ -104,12 +117,6 @@ def same_marks(one: list[Any], other: list[Any] | None) -> bool:
     return other is not None and len(one) == len(other) and all(a is b for a, b in zip(one, other, strict=True))
 
 
-class _Promoted(NamedTuple):
-    """Stands for a promoted number in the key."""
-
-    kind: type
-
-
 class CallError(UsageError, TypeError):
     """Arguments that a function does not take; a TypeError too, as in Python."""
 
@@ -119,7 +126,7 @@ def flatten_arguments(values: Sequence[Any]) -> tuple[list[Any], tuple[Structure
     structures = []
     for value in values:
         found, structure = flatten(value)
-        if any(getattr(leaf, "_array", True) is None for leaf in found):
+        if any(type(leaf) is not TracedScalar and leaf._array is None for leaf in found):
             found, structure = without_undefined(found, structure)
         leaves.extend(found)
         structures.append(structure)

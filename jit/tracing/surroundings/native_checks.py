@@ -6,6 +6,8 @@ import functools
 from collections.abc import Callable, Iterable, Sequence, Set
 from typing import Any
 
+from jit.runtime.plans.entry import Tables
+
 from .contents import same_contents
 from .observations import Observations
 from .peeking import space_of
@@ -32,6 +34,14 @@ class NativeChecks:
     def table(self, name: str) -> list[Any]:
         """The rows of a table."""
         return list(self._tables.get(name, {}).values())
+
+    def fill(self, tables: Tables) -> None:
+        """Let an entry make these checks."""
+        tables.slots, tables.cells, tables.classes = self.table("slots"), self.table("cells"), self.table("classes")
+        tables.spaces, tables.lineages = self.table("spaces"), self.table("lineages")
+        tables.items, tables.functions = self.table("items"), self.table("functions")
+        tables.sizes, tables.orders = self.table("sizes"), self.table("orders")
+        tables.residue = self.residue
 
 
 def native_checks(seen: Observations, captured: Set[int]) -> NativeChecks:

@@ -16,7 +16,7 @@ from .contents import COPIED, same_contents
 from .facts import Fact, OrderOf
 from .known_types import PLAIN
 from .peeking import is_a, space_of
-from .places import Place, reference_to
+from .places import ItemOf, Place, reference_to
 from .properties import look_of
 
 _SHOWN = (*PLAIN, np.ndarray, np.generic)
@@ -160,6 +160,12 @@ class Observations:
         """Every place that was looked at, promoted numbers included."""
         yield from ((name, place) for name, place, _ in self.slots)
         yield from self.numbers
+
+    def holder_of(self, place: Place) -> Place | None:
+        """The place of the tuple in which a place is, if it is in one that was looked at."""
+        if not isinstance(place, ItemOf) or type(place.items) is not tuple:
+            return None
+        return next((holder for _, holder, value in self.slots if value is place.items), None)
 
     def objects(self) -> Iterator[Any]:
         """Everything that was looked at."""

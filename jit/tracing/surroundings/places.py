@@ -12,7 +12,8 @@ Note [Places]
     dict's keys, is a Fact (jit.tracing.surroundings.facts).
 
     A hit on the long way asks some hundred places, so each costs no more than its look-up: it has slots only and calls
-    nothing in between; and entries of dicts, which most places are, are read without a line of Python.
+    nothing in between; and entries of dicts, which most places are, are read without a line of Python. Where nothing
+    has changed for some calls, native code asks: Note [Native looks] in jit.tracing.surroundings.repeated_looks.
 """
 
 from __future__ import annotations
@@ -296,6 +297,10 @@ class SlotOf(Place):
             return None if thing is None else self.descriptor.__get__(thing)
         except AttributeError:
             return None
+
+    def writer(self) -> Write | None:
+        thing = self.reference()
+        return None if thing is None else functools.partial(self.descriptor.__set__, thing)
 
 
 class ClassOf(Place):

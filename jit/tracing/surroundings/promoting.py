@@ -1,4 +1,4 @@
-"""Numbers that a recording takes as inputs instead of baking them in: those of `f.promote(name)`, and those that drift.
+"""Numbers that a recording takes as inputs instead of baking them in: those of `f.promote(name)`, and those that vary.
 
 Note [Promotion]
     A number that a function reads from a global, a closure, an attribute or an argument is part of the key, and baked
@@ -12,27 +12,76 @@ Note [Promotion]
                                                          return (%1)
                                                        }
 
-Note [Drift]
-    A float in the surroundings that changes again and again, such as a learning rate under a schedule, is promoted
-    unasked once its value alone tells DRIFT recordings from a call. If the function decides on its value, so that every
-    value takes a path of its own, it is baked in again for good. Integers mostly count or choose: they stay baked in.
+Note [Numbers that vary]
+    A number that never changes stays a constant, which passes can fold. A second value promotes it unasked: the call
+    with the second value is recorded with an input in its place, and serves the third. If Python turns out to need
+    the number itself - `range(n)`, `math.sqrt(n)`, a key of a dict - then a recording serves one value whether the
+    number is an input or not, so it is baked in again for good, and never promoted a second time. So is a number on
+    which a function decides in more ways than recordings are kept for.
 """
 
 from __future__ import annotations
 
-import collections
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from jit.ir.errors import UsageError
 
-from .places import Place
+from .places import DefaultOf, ItemOf, Place, Write
 
 KINDS = (int, float)
 """The kinds of numbers that can be promoted."""
-DRIFT = 3
-"""The number of recordings that differ from a call in the value of a float alone before it is promoted."""
+
+
+class Spot(NamedTuple):
+    """A number's place as the user knows it."""
+
+    is_argument: bool
+    """Whether it is an argument, or in one; else the function reads it besides them."""
+    name: str
+
+
+class Promotions:
+    """The numbers of one function that are inputs."""
+
+    def __init__(self) -> None:
+        self.arguments: set[str] = set()
+        """Numbers among the arguments, by the names of `number_arguments`."""
+        self.around: set[str] = set()
+        """Numbers that the function reads besides its arguments, or from objects among them."""
+        self.baked_in: dict[Spot, Any] = {}
+        """Numbers that were promoted unasked and are baked in for good, with the line that needs their value."""
+        self.unasked: set[Spot] = set()
+        """Numbers that nobody has asked to be inputs."""
+
+    def promote(self, name: str) -> None:
+        """Make all numbers called `name` inputs."""
+        self.arguments.add(name)
+        self.around.add(name)
+
+    def is_new(self, spot: Spot) -> bool:
+        """Whether a number is no input, and has not been one."""
+        return spot not in self.baked_in and spot.name not in self._chosen(spot)
+
+    def promote_unasked(self, spots: Collection[Spot]) -> None:
+        """Make numbers inputs until the function is found to need them."""
+        self.unasked.update(spots)
+        for spot in spots:
+            self._chosen(spot).add(spot.name)
+
+    def bake_in(self, lines: Mapping[Spot, Any]) -> bool:
+        """Bake numbers in for good that were promoted unasked, `lines` being those that need them; whether any was."""
+        found = {spot: line for spot, line in lines.items() if spot in self.unasked}
+        self.baked_in.update(found)
+        self.unasked -= found.keys()
+        for spot in found:
+            self._chosen(spot).discard(spot.name)
+        return bool(found)
+
+    def _chosen(self, spot: Spot) -> set[str]:
+        return self.arguments if spot.is_argument else self.around
 
 
 class Number(NamedTuple):
@@ -41,48 +90,93 @@ class Number(NamedTuple):
     name: str
     place: Place
     value: Any
+    holder: Place | None = None
+    """The place of the tuple in which it stands, if it does."""
+
+
+# -- stand-ins ---------------------------------------------------------------------------------------------------
+
+
+class _Swap(NamedTuple):
+    """A place, with what stands there and what does while a function is recorded."""
+
+    read: Callable[[], Any]
+    write: Write
+    before: Any
+    meanwhile: Any
+
+
+def but_attached(names: Collection[str], holders: Collection[str]) -> Collection[str]:
+    """`names` without those of numbers attached to the tensors `holders`: arguments, of which the function gets copies.
+
+    What stood in for such a number would stand in another object than the one that the function reads.
+    """
+    if not names or not holders:
+        return names
+    prefixes = tuple(f"{holder}{mark}" for holder in holders for mark in ".[")
+    return frozenset(name for name in names if not name.startswith(prefixes))
+
+
+def can_be_replaced(place: Place, holder: Place | None) -> bool:
+    """Whether a traced number can stand in a place; `holder` is the place of the tuple that the place is in."""
+    if isinstance(place, DefaultOf):
+        return True
+    return (place if holder is None else holder).writer() is not None
 
 
 @contextlib.contextmanager
 def replaced(numbers: Sequence[Number], stand_ins: Sequence[Any]) -> Iterator[None]:
     """Within this block traced numbers stand in the places of promoted ones."""
-    setters = [number.place.writer() for number in numbers]
-    for number, write in zip(numbers, setters, strict=True):
-        if write is None:
-            raise UsageError(
-                f"{number.name!r} cannot be promoted, since it is part of a tuple, a default or a property; "
-                "keep it in a variable, an attribute or a list"
-            )
+    swaps = list(_swaps(numbers, stand_ins))
     try:
         try:
-            for write, stand_in in zip(setters, stand_ins, strict=True):
-                assert write is not None
-                write(stand_in)
+            for swap in swaps:
+                swap.write(swap.meanwhile)
             yield
         finally:
-            _put_back(numbers, setters, stand_ins)
+            _put_back(swaps)
     finally:  # once more: an interrupt may have cut the first time short
-        _put_back(numbers, setters, stand_ins)
+        _put_back(swaps)
 
 
-def _put_back(numbers: Sequence[Number], setters: Sequence[Any], stand_ins: Sequence[Any]) -> None:
-    for number, write, stand_in in zip(numbers, setters, stand_ins, strict=True):
-        if number.place() is stand_in:
-            write(number.value)
+def _swaps(numbers: Sequence[Number], stand_ins: Sequence[Any]) -> Iterator[_Swap]:
+    """The swaps for numbers, those in one tuple together."""
+    tuples: dict[int, tuple[_Swap, list[Any]]] = {}
+    for number, stand_in in zip(numbers, stand_ins, strict=True):
+        found = _swap_of_tuple(number)
+        if found is None:
+            yield _Swap(number.place, _writer_of(number), number.value, stand_in)
+        else:
+            swap, index = found
+            tuples.setdefault(id(swap.before), (swap, list(swap.before)))[1][index] = stand_in
+    for swap, items in tuples.values():
+        yield swap._replace(meanwhile=tuple(items))
 
 
-def drifting(key: Any, others: Iterable[Any]) -> set[str]:
-    """The names of floats in the surroundings that alone tell a call's key from `DRIFT` other keys or more."""
-    alike = [other for other in others if other._replace(surroundings=()) == key._replace(surroundings=())]
-    found = collections.Counter(name for other in alike for name in _floats_between(other, key))
-    return {name for name, count in found.items() if count >= DRIFT}
+def _swap_of_tuple(number: Number) -> tuple[_Swap, int] | None:
+    """The swap of the tuple in which a number stands, and its index there; None if it stands in none."""
+    place, holder = number.place, number.holder
+    if isinstance(place, DefaultOf):
+        function = place.function
+        read, write = partial(getattr, function, "__defaults__"), partial(setattr, function, "__defaults__")
+        return _Swap(read, write, function.__defaults__, None), place.index
+    writer = None if holder is None else holder.writer()
+    if holder is None or writer is None or not isinstance(place, ItemOf):
+        return None
+    return _Swap(holder, writer, place.items, None), place.index
 
 
-def _floats_between(old: Any, new: Any) -> list[str]:
-    """The floats in which two keys' surroundings differ; none if anything else does."""
-    (before, *others), (after, *rest) = old.surroundings, new.surroundings
-    if others != rest or len(before) != len(after):
-        return []
-    pairs = [(a, b) for a, b in zip(before, after, strict=True) if a != b]
-    only_floats = all(a[0] == b[0] and a[1] is b[1] is float and len(a) == len(b) == 3 for a, b in pairs)
-    return [name for (name, *_), _ in pairs] if only_floats else []
+def _writer_of(number: Number) -> Write:
+    writer = number.place.writer()
+    if writer is None:
+        raise UsageError(
+            f"{number.name!r} cannot be promoted, since it is part of an object that cannot be changed; keep it in a "
+            "variable, an attribute or a list"
+        )
+    return writer
+
+
+def _put_back(swaps: Sequence[_Swap]) -> None:
+    for swap in swaps:
+        if swap.read() is swap.meanwhile:
+            swap.write(swap.before)

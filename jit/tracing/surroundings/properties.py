@@ -41,13 +41,20 @@ def kind_of(tensor: Any) -> tuple[Any, ...]:
     array = getattr(tensor, "_array", None)
     if array is None:
         return ("undefined",)
-    strides = tuple(s // array.itemsize for s in array.strides)
-    layout = None if is_contiguous(array.shape, strides) else strides
-    flags = (tensor.requires_grad, tensor.is_leaf, array.flags.writeable)
-    kind = class_of(tensor)
+    flags = array.flags
+    kind: Any = type(tensor)
+    # `requires_grad` and `is_leaf`, written out for most tensors: every call asks this of its arguments
+    asks, leaf = (False, True) if kind is Tensor and tensor._viewed is None else (tensor.requires_grad, tensor.is_leaf)
+    kind = Tensor if kind is Variable else kind  # which a Tensor becomes by itself
     if tensor._storage.inference and not context.INFERENCE.get():
         kind = (INFERENCE, kind)
-    return (array.dtype, array.shape, layout, *flags, kind)
+    return (array.dtype, array.shape, None if flags.c_contiguous else _layout(array), asks, leaf, flags.writeable, kind)
+
+
+def _layout(array: Any) -> tuple[int, ...] | None:
+    """The strides of an array that numpy does not take for contiguous, in elements; None if they are row-major ones."""
+    strides = tuple(s // array.itemsize for s in array.strides)
+    return None if is_contiguous(array.shape, strides) else strides
 
 
 def look_of(tensor: Tensor) -> tuple[Any, ...]:
@@ -56,18 +63,14 @@ def look_of(tensor: Tensor) -> tuple[Any, ...]:
     if array is None:
         return ("undefined",)
     kind: Any = type(tensor)
-    kind = Tensor if kind is Variable else kind  # `class_of`, written out: each tensor of a network is asked
+    kind = Tensor if kind is Variable else kind  # which a Tensor becomes by itself
     return (array.dtype, array.shape, array.strides, tensor.requires_grad, array.flags.writeable, kind)
-
-
-def class_of(tensor: Any) -> Any:
-    """The class of a tensor; Tensor for a Variable, which a Tensor becomes by itself."""
-    return Tensor if type(tensor) is Variable else type(tensor)
 
 
 def has_hooks(leaf: Any) -> bool:
     """Whether there are hooks on the gradient of a leaf."""
-    return any(leaf.__dict__.get(name) for name in ("gradient_hooks", "post_accumulate_hooks"))
+    attached = leaf.__dict__
+    return bool(attached) and any(attached.get(name) for name in ("gradient_hooks", "post_accumulate_hooks"))
 
 
 def contents_of(owner: Any) -> Any:

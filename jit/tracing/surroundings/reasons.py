@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from jit.eager.pytree import Static, Structure, paths
+from jit.eager.pytree import Static, Structure, part_names, paths
+
+from .number_arguments import Promoted
 
 MOST = 3
 """The most differences that are named."""
@@ -70,6 +72,8 @@ def _of_arguments(old: Sequence[Structure], new: Sequence[Structure], names: Seq
 
 def _of_structure(name: str, old: Structure, new: Structure) -> str:
     """The first difference between two nests."""
+    if Promoted in (old.kind, new.kind) and "static" in (old.kind, new.kind):
+        return f"{name} {'has become an input' if new.kind is Promoted else 'is baked in again'}"
     if old.kind == new.kind == "static":
         return f"{name} is {_short(new.keys[0].value)}, not {_short(old.keys[0].value)}"
     if old.kind != new.kind:
@@ -78,9 +82,9 @@ def _of_structure(name: str, old: Structure, new: Structure) -> str:
         return f"{name} has the keys {_keys(new)}, not {_keys(old)}"
     if len(old.children) != len(new.children):
         return f"{name} has {len(new.children)} items, not {len(old.children)}"
-    parts = [str(k.value if type(k) is Static else k) for k in new.keys] or [str(i) for i in range(len(new.children))]
+    parts = part_names(new, name)
     at = next(i for i, (a, b) in enumerate(zip(old.children, new.children, strict=True)) if a != b)
-    return _of_structure(f"{name}.{parts[at]}", old.children[at], new.children[at])
+    return _of_structure(parts[at], old.children[at], new.children[at])
 
 
 def _kind(structure: Structure) -> str:

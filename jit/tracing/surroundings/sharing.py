@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import weakref
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from jit.autograd.nodes import edge_of
@@ -35,16 +36,42 @@ def _extent(start: int, array: Any) -> tuple[int, int]:
     return start + sum(r for r in reaches if r < 0), start + sum(r for r in reaches if r > 0) + array.itemsize
 
 
+class Extents:
+    """Extents of inputs, kept as long as call after call brings the same arrays, as it does for parameters."""
+
+    def __init__(self) -> None:
+        self._kept: dict[int, tuple[Any, ...]] = {}
+        """Per input: a weak reference to its array, sizes, strides and extent."""
+
+    def of(self, array: Any, number: int) -> tuple[int, int]:
+        """`extent_of` the array of an input."""
+        reference, sizes, strides, extent = self._kept.get(number, _NOTHING)
+        if reference() is not array or array.shape != sizes or array.strides != strides:
+            extent = extent_of(array)
+            self._kept[number] = (weakref.ref(array), array.shape, array.strides, extent)
+        return extent
+
+
+_NOTHING: tuple[Any, ...] = (lambda: None, None, None, None)
+
+
 def overlap(a: tuple[int, int], b: tuple[int, int]) -> bool:
     """Whether two extents have an address in common."""
     return a[0] < b[1] and b[0] < a[1]
 
 
-def sharing_of(tensors: Sequence[Any]) -> tuple[Any, ...]:
-    """Pairs of tensors that share memory: (the later, the earlier, their distance in bytes, whether they are one)."""
+def sharing_of(
+    tensors: Sequence[Any], extent: Callable[[Any, int], tuple[int, int]] = lambda array, number: extent_of(array)
+) -> tuple[Any, ...]:
+    """Pairs of tensors that share memory: (the later, the earlier, their distance in bytes, whether they are one).
+
+    Args:
+        tensors: Tensors, and objects without memory, which do not count.
+        extent: `extent_of` the array of a tensor, whose number is given, too.
+    """
     if len(tensors) < 2:
         return ()
-    known = [(extent_of(t._array), i) for i, t in enumerate(tensors) if isinstance(t, Tensor) and t._array is not None]
+    known = [(extent(t._array, i), i) for i, t in enumerate(tensors) if isinstance(t, Tensor) and t._array is not None]
     if len(known) < 2:
         return ()
     known.sort()

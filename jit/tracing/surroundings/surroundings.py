@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import types
 import weakref
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,8 @@ from .known_types import PLAIN, Watched
 from .origins import is_foreign
 from .peeking import asked, attributes_of, is_a
 from .places import Itself, Place, Referent
-from .promoting import Number
+from .promoting import Number, Promotions, Spot
+from .repeated_looks import RepeatedLook
 from .views import View, grow
 
 
@@ -40,6 +41,8 @@ class Surroundings:
         if reference is not None:  # a method, of an instance that this must not keep alive
             self._roots.append(("self", Referent(reference)))
         self._view: View | None = None
+        self._looked: RepeatedLook | None = None
+        """The looks at the last view."""
         self.footprint = Footprint()
         """The footprint of the code that has run so far; a larger one replaces it as further code runs."""
         inner = getattr(function, "__func__", function)
@@ -47,41 +50,32 @@ class Surroundings:
             self.footprint.take((inner.__code__, inner.__globals__))
         self.generation = 0
         """The number of times that the footprint has been replaced."""
-        self.promoted: set[str] = set()
-        """Names of numbers that are not part of the key."""
-        self._unasked: set[str] = set()
-        """Numbers promoted because they drifted, not by `promote()`."""
-        self._baked_in: set[str] = set()
-        """Numbers promoted for drift once, and baked in again for good."""
+        self.promotions = Promotions()
+        """The numbers that are not part of the key."""
 
     def promote(self, name: str) -> None:
         """Leave the number called `name` out of the key."""
-        self.promoted.add(name)
+        self.promotions.promote(name)
         self._view = None
 
-    def promote_unasked(self, names: Iterable[str]) -> bool:
-        """Leave numbers out of the key until the function is found to decide on them; whether any is new."""
-        new = {*names} - self._baked_in - self.promoted
-        self._unasked |= new
-        self.promoted |= new
-        if new:
-            self._view = None
-        return bool(new)
+    def promote_unasked(self, spots: Collection[Spot]) -> None:
+        """Leave numbers out of the key until the function is found to need them."""
+        self.promotions.promote_unasked(spots)
+        self._view = None
 
-    def bake_in_again(self) -> bool:
-        """Make numbers that were promoted unasked part of the key for good; whether there are any."""
-        names = set(self._unasked)
-        self._unasked -= names
-        self.promoted -= names
-        self._baked_in |= names
-        if names:
+    def bake_in(self, lines: Mapping[Spot, Any]) -> bool:
+        """Make numbers that were promoted unasked part of the key for good, for what the lines say; whether any was."""
+        found = self.promotions.bake_in(lines)
+        if found:
             self._view = None
-        return bool(names)
+        return found
 
     def look(self) -> View:
         """The present view: the last one as long as nothing has changed."""
-        view = self._view
-        if view is None or view.generation != self.generation or view.has_changed():
+        view, looked = self._view, self._looked
+        if view is not None and (looked is None or looked.view is not view):
+            looked = self._looked = RepeatedLook(view)
+        if view is None or view.generation != self.generation or looked is None or not looked.holds():
             view = self._view = self.view()
         return view
 
@@ -94,13 +88,13 @@ class Surroundings:
         """
         generation = self.generation
         with patience():
-            view = View.along(self._roots, self.promoted.difference(but), self.footprint.steps, kinds)
+            view = View.along(self._roots, self.promotions.around.difference(but), self.footprint.steps, kinds)
         view.generation = generation
         return view
 
     def reach(self) -> View:
         """A view of everything that the function might read, whatever of its code runs."""
-        return View(self._roots, self.promoted)
+        return View(self._roots, self.promotions.around)
 
     def learn(self, footprint: Footprint) -> None:
         """Take in the footprint of a recording in which further code has run."""
@@ -132,6 +126,8 @@ class World:
         self.surroundings, self.objects = surroundings, arguments
         self.given = objects
         """The objects among the arguments, by name."""
+        self.promoted: Collection[str] = frozenset() if arguments is None else arguments.promoted
+        """The names of numbers that are inputs if these objects hold them."""
         self._views = [surroundings] if arguments is None else [surroundings, arguments]
         self.fingerprint = (*(view.fingerprint for view in self._views), *self._met_twice())
         """A hashable summary."""
@@ -165,6 +161,11 @@ class World:
                 return view.name_of(owner), start + index
             start += len(view.tensors)
         return None, None
+
+    def places_of(self, name: str) -> Iterator[tuple[Place, Place | None]]:
+        """The places that are called `name`, each with the place of the tuple that it is in."""
+        for view in self._views:
+            yield from ((place, view.holder_of(place)) for called, place in view.places() if called == name)
 
     def plain(self) -> Iterator[tuple[str, Any]]:
         """The numbers, strings and arrays in reach, by name."""
@@ -208,7 +209,11 @@ class GrowingWorld(World):
         """Whether another thread has changed a tensor since the world was looked at."""
         self.tell: Callable[[types.CodeType], None] | None = None
         """A function that is told of code that starts to run; None if there is none."""
-        super().__init__(view, view_of_objects(before.given, self.footprint, grows=True), before.given)
+        objects = view_of_objects(before.given, self.footprint, grows=True, promoted=before.promoted)
+        super().__init__(view, objects, before.given)
+        self.numbers = [number._replace(holder=self._holder_of(number.place)) for number in self.numbers]
+        for each in self._views:
+            each.begin_to_run()
         grow(self._views, self.footprint, ())
 
     @property
@@ -247,7 +252,13 @@ class GrowingWorld(World):
 
     def with_objects(self, view: View) -> World:
         """The world of a view of the surroundings, and of the objects that were given."""
-        return World(view, view_of_objects(self.given, view.footprint, kinds=self.kinds()), self.given)
+        promoted = frozenset(self.promoted) - self.late
+        objects = view_of_objects(self.given, view.footprint, kinds=self.kinds(), promoted=promoted)
+        return World(view, objects, self.given)
+
+    def _holder_of(self, place: Place) -> Place | None:
+        """The place of the tuple in which a place is, if it is in one."""
+        return next((found for view in self._views if (found := view.holder_of(place)) is not None), None)
 
     def note_code(self, code: types.CodeType, space: dict[str, Any]) -> None:
         """Take note of code that starts to run, with its globals."""
@@ -279,14 +290,21 @@ def view_of_objects(
     *,
     grows: bool = False,
     kinds: dict[int, Any] | None = None,
+    promoted: Collection[str] = (),
 ) -> View | None:
     """A view of argument values that are neither tensors nor plain; None if there are none."""
     plain = (*PLAIN, DType, device, np.generic, np.ndarray)
-    odd = [(name, value) for name, value in objects if not is_a(value, plain)]
+    kinds_alone = (int, float)  # which stand for promoted numbers
+    odd = [(n, v) for n, v in objects if not is_a(v, plain) and not any(v is kind for kind in kinds_alone)]
     if not odd:
         return None
     roots = [(name, Itself(value)) for name, value in odd]
-    return View(roots, (), footprint, with_globals=footprint is None, grows=grows, kinds=kinds)
+    return View(roots, promoted, footprint, with_globals=footprint is None, grows=grows, kinds=kinds)
+
+
+def attached_to(tensors: Sequence[Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Copies of what the user has attached to tensors among the arguments, with the tensors' names."""
+    return ((tensor._name or "argument", made) for tensor in tensors if (made := attributes_of(tensor)))
 
 
 _STALE = "met a tensor that another thread has changed meanwhile"
@@ -308,4 +326,4 @@ def _roots(function: Callable[..., Any], owner: Any) -> Iterator[tuple[str, Plac
         yield asked(inner, "__name__", "function"), Itself(inner)
 
 
-__all__ = ["GrowingWorld", "Surroundings", "Watched", "World", "attributes_of", "view_of_objects"]
+__all__ = ["GrowingWorld", "Surroundings", "Watched", "World", "attached_to", "attributes_of", "view_of_objects"]

@@ -83,7 +83,7 @@ class View(Observations):
         kinds: dict[int, Any] | None = None,
     ) -> None:
         super().__init__(kinds)
-        self._promoted = promoted
+        self.promoted = frozenset(promoted)
         self.footprint = Footprint(everything=True) if footprint is None else footprint
         self._with_globals = with_globals
         self._grows = grows
@@ -155,8 +155,12 @@ class View(Observations):
         made.__dict__ = {name: x.copy() if type(x) in _COLLECTIONS else x for name, x in vars(self).items()}
         made._waiting = {key: places.copy() for key, places in self._waiting.items()}
         made._idle = {key: functions.copy() for key, functions in self._idle.items()}
-        made._live, made.entered = True, False
+        made.entered = False
         return made
+
+    def begin_to_run(self) -> None:
+        """The function starts: nothing can stand in any more for numbers that are met from now on."""
+        self._live = True
 
     def settle(self) -> None:
         """End the growth of the view."""
@@ -243,12 +247,12 @@ class View(Observations):
             value = place()
             kind: Any = type(value)
             if (
-                kind in _SIMPLE and name not in self._promoted
+                kind in _SIMPLE and name not in self.promoted
             ):  # a shortcut for most values: the code below does the same
                 self.slots.append((name, place, value))
                 self._lines.append((name, kind, value))
                 continue
-            if name in self._promoted and kind in KINDS:
+            if name in self.promoted and kind in KINDS:
                 if not self._live:
                     self._note_number(name, place, kind)
                     continue

@@ -7,6 +7,7 @@ from typing import Any
 import jit
 from jit.eager import context
 from jit.ir import Graph, TensorType, Value, dtypes
+from jit.passes.support.builder import GraphBuilder
 from jit.tracing.recorder.records import Composite
 from jit.tracing.recorder.tape import Tape, nodes_after
 
@@ -36,7 +37,8 @@ def test_a_node_knows_the_modes_that_it_ran_in() -> None:
 def test_what_a_builder_writes_is_marked() -> None:
     tape, x, type = tape_with_input()
     first = tape.add("aten::neg", (x,), {}, [type])
-    with jit.no_grad(), tape.building() as F:
+    F = GraphBuilder(tape.graph)
+    with jit.no_grad(), tape.building():
         F.neg(F.neg(F.wrap(x)))
     later = nodes_after(tape.graph, first)
     assert len(later) == 2 and tape.untracked == set(later)

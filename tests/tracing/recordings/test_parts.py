@@ -17,6 +17,7 @@ from jit.tracing.recordings.changes import EffectSpec
 from jit.tracing.recordings.conditions import Conditions
 from jit.tracing.recordings.recording import PARTS
 from jit.tracing.recordings.results import OutputSpec, ResultSpec, Returned
+from jit.tracing.surroundings.sharing import Extents
 
 STEP = ViewStep(t, (), 0)
 NAME = "ab".__getitem__
@@ -85,15 +86,15 @@ def test_gradients_have_to_be_what_they_were() -> None:
 def test_other_conditions_say_what_does_not_hold(conditions: Conditions, why: str) -> None:
     a, b = jit.ones(2).requires_grad_(), jit.ones(2)
     a.register_hook(lambda g: g)
-    assert conditions.unmet([a, b], NAME, writes=True) == why
+    assert conditions.unmet([a, b], NAME, Extents()) == why
     assert conditions and not Conditions()
-    assert Conditions(facts=[(0, "is_view", False)]).unmet([a, b], NAME, writes=True) is None
+    assert Conditions(facts=[(0, "is_view", False)]).unmet([a, b], NAME, Extents()) is None
 
 
 def test_sharing_matters_where_something_is_written() -> None:
     a = jit.ones(2)
-    assert Conditions().unmet([a, a], NAME, writes=False) is None
-    assert Conditions().unmet([a, a], NAME, writes=True) is not None
+    assert Conditions().unmet([a, a], NAME, None) is None
+    assert Conditions().unmet([a, a], NAME, Extents()) is not None
 
 
 def test_files_know_every_field_of_the_parts() -> None:

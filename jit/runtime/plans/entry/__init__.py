@@ -17,9 +17,10 @@ from .checks import MISSING
 from .cpython import slot_offset
 from .making import hits_of, make_entry
 from .program import STEP, executing, executor
+from .resizing import OpenShapes, Resizer
 from .tables import EntryInput, Tables, Wrapping
 
 __all__ = [
-    "MISSING", "STEP", "EntryInput", "Tables", "Wrapping", "available", "executing", "executor", "hits_of",
-    "make_entry", "slot_offset",
+    "MISSING", "STEP", "EntryInput", "OpenShapes", "Resizer", "Tables", "Wrapping", "available", "executing",
+    "executor", "hits_of", "make_entry", "slot_offset",
 ]  # fmt: skip

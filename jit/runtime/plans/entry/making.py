@@ -36,9 +36,14 @@ class _Spare:
         self._place = place
         self._free = ctypes.CFUNCTYPE(None, ctypes.c_int64)(function_address("PyMem_RawFree"))
 
+    def free(self) -> None:
+        """Free it now; no call may be under way."""
+        held, self._header[self._place] = int(self._header[self._place]), 0
+        if held:
+            self._free(held)
+
     def __del__(self) -> None:
-        if self._header[self._place]:
-            self._free(int(self._header[self._place]))
+        self.free()
 
 
 class _Method(ctypes.Structure):

@@ -1,0 +1,134 @@
+"""Products of which one operand is a vector, by BLAS: read once, a matrix takes a fifth of the time that `gemm` takes.
+
+`gemm` lays its operands out anew before it multiplies, which pays off for many rows. A product of one row or one column
+reads every element of the matrix once, and so do few rows, each by itself: the matrix stays in the cache meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import Any
+
+import numpy as np
+
+from jit.ir.dtypes import DType
+
+from ..kernels.work import Work
+from ..llvm.words import Routine
+from .blas import Matrix, address_of, blas_function
+
+MOST_ROWS = 3
+"""The most rows that are multiplied one by one."""
+
+_FIELDS = (
+    "gemv", "trans", "m", "n", "alpha", "lda", "incx", "beta", "incy", "batch", "matrix", "vector", "step_matrix",
+    "step_vector", "step_result",
+)  # fmt: skip
+"""The fields of a geometry: the function, what it takes, and for a batch which operand is what, and steps in bytes."""
+
+
+@dataclass(frozen=True)
+class MatrixVector(Work):
+    """y[i] = alpha M[i] x[i] + beta y[i], or the transposed M[i] instead, for i below `batch`."""
+
+    dtype: DType
+    sizes: tuple[int, int]
+    """Lines of the matrix as it lies in memory, and elements of a line."""
+    leading: int
+    """Elements from one line to the next."""
+    along: bool
+    """Whether sums run along lines, else from line to line."""
+    increment: int
+    """Elements from one of x to the next."""
+    is_right: bool
+    """Whether the matrix is the second operand."""
+    alpha: float = 1.0
+    beta: float = 0.0
+    batch: int = 1
+    steps: tuple[int, int, int] = (0, 0, 0)
+    """Steps from one product to the next, in elements, of M, x and y."""
+
+    is_late = False
+
+    @property
+    def panels(self) -> int:
+        """One: BLAS has threads of its own."""
+        return 1
+
+    @property
+    def effort(self) -> int:
+        """The number of multiplications."""
+        return self.batch * self.sizes[0] * self.sizes[1]
+
+    @cached_property
+    def kept(self) -> Any:
+        """The numbers alpha and beta."""
+        return np.array([self.alpha, self.beta], self.dtype.numpy)
+
+    def function(self) -> int:
+        """The loop over the batch; operands are both factors and the result."""
+        return _function()
+
+    def geometry(self, first: int = 0, last: int | None = None) -> list[int]:
+        """The numbers that `_FIELDS` names; a line is a column to BLAS."""
+        (lines, elements), size = self.sizes, self.dtype.itemsize
+        fields = {
+            "gemv": blas_function("gemv", self.dtype), "trans": ord("T") if self.along else ord("N"), "m": elements,
+            "n": lines, "alpha": address_of(self.kept), "lda": self.leading, "incx": self.increment,
+            "beta": address_of(self.kept) + size, "incy": 1, "batch": self.batch, "matrix": int(self.is_right),
+            "vector": int(not self.is_right),
+            **dict(zip(("step_matrix", "step_vector", "step_result"), (s * size for s in self.steps))),
+        }  # fmt: skip
+        return [fields[name] for name in _FIELDS]
+
+    def label(self, operator: str) -> str:
+        """The operator, and who computes it."""
+        return f"{operator} (BLAS)"
+
+
+def by_rows(dtype: DType, b: Matrix, sizes: Sequence[int], step: int, **rest: Any) -> MatrixVector:
+    """The product of a row, or of several one by one, by a matrix.
+
+    Args:
+        dtype: Of all operands.
+        b: How the matrix lies.
+        sizes: Its rows and columns.
+        step: Elements from one of the row to the next.
+        **rest: Further fields.
+    """
+    rows, columns = sizes
+    lines = (columns, rows) if b.transposed else (rows, columns)
+    return MatrixVector(dtype, lines, b.leading, b.transposed, step, True, **rest)
+
+
+def by_column(dtype: DType, a: Matrix, sizes: Sequence[int], step: int, **rest: Any) -> MatrixVector:
+    """The product of a matrix by a column; arguments as for `by_rows`."""
+    rows, columns = sizes
+    lines = (columns, rows) if a.transposed else (rows, columns)
+    return MatrixVector(dtype, lines, a.leading, not a.transposed, step, False, **rest)
+
+
+@cache
+def _function() -> int:
+    """`i32 kernel(ptr data, ptr geometry)`: a loop over the batch around a call of `gemv`."""
+    from ..kernels.codegen import compile_routine
+
+    return compile_routine("matrix by vector", lambda: ((), _routine()))
+
+
+def _routine() -> str:
+    r = Routine("kernel", ["data", "geometry"])
+    of = {name: r.word("%geometry", i) for i, name in enumerate(_FIELDS)}
+    at = {name: r.add("%geometry", 8 * i) for i, name in enumerate(_FIELDS)}
+    matrix, vector, result = r.word("%data", of["matrix"]), r.word("%data", of["vector"]), r.word("%data", 2)
+    with r.loop(of["batch"]) as i:
+        m, x, y = (
+            r.add(base, r.scale(i, of[step]))
+            for base, step in ((matrix, "step_matrix"), (vector, "step_vector"), (result, "step_result"))
+        )
+        whole = (at["trans"], at["m"], at["n"], of["alpha"], m, at["lda"])
+        r.call(of["gemv"], *whole, x, at["incx"], of["beta"], y, at["incy"], returns="void")
+    r.leave(0)
+    return r.text()

@@ -1,0 +1,109 @@
+"""The budget of a traced function: which calls are recorded, and which had better run as they are; see Note [Budget].
+
+Note [Budget]
+    A recording costs about as much as PRICE = 100 calls of the function itself. It pays if it answers many calls, and
+    nobody knows beforehand whether it will. So recordings are paid for with calls:
+
+    * AT_ONCE = 16 recordings are made as soon as a call needs them. Each further one has to be earned by 100 calls,
+      whether recordings have answered these or the function itself: n calls lead to at most 16 + n/100 recordings. So
+      the time that goes into recordings, but for the first 16, is at most what the calls so far would have cost
+      untraced, and a function with many branches that are used often gets them all in time. A recorded call that ends
+      in an error of the function's counts like the others.
+    * A function that does what no recording can repeat is recorded twice, and from its third call on runs as it is,
+      without a look at its arguments. Its state may settle, so it is tried again after every 100 calls. If other calls
+      of it could be kept, only those of the same key rest, or all new ones when 8 were not kept. With `strict=True` all
+      calls are recorded, since those that cannot be kept are errors.
+
+    Sizes that are baked in are recorded when they come a second time (Note [Families]); 64 keys, and 8 paths of one
+    key, are the most that is kept at all.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+PRICE = 100
+"""The number of calls that pay for a recording."""
+AT_ONCE = 16
+"""The number of recordings that nobody has to pay for."""
+LOST = 2
+"""The number of recordings that may turn out to be of no use for a reason, or for a key, before it costs calls."""
+MOST_LOST = 8
+"""The same number for a function of which other calls have been kept."""
+
+
+class Budget:
+    """The calls and recordings of one function.
+
+    Args:
+        hits: Says how many calls recordings have answered.
+        is_strict: Whether it is an error if a call cannot be kept; then all are recorded, since else nobody would know.
+    """
+
+    def __init__(self, hits: Callable[[], int] = lambda: 0, is_strict: bool = False) -> None:
+        self.made = 0
+        """Calls that were recorded."""
+        self.failed = 0
+        """Calls that raised an error of the function's while they were recorded."""
+        self.untraced = 0
+        """Calls that ran as they are."""
+        self.resting = 0
+        """The number of calls to come that run as they are whatever they are."""
+        self._hits = hits
+        self._is_strict = is_strict
+        self._lost: Counter[str] = Counter()
+        """Recordings that were not kept, by the reason."""
+        self._forgiven = 0
+        """The number of recordings that need not be paid for any more."""
+
+    @property
+    def calls(self) -> int:
+        """All calls so far."""
+        return self._hits() + self.made + self.failed + self.untraced
+
+    @property
+    def has_given_up(self) -> bool:
+        """Whether so many calls could not be kept that those of new keys are not recorded."""
+        lost = self._lost.total()
+        if not lost:
+            return False
+        most = max(self._lost.values()) if lost == self.made else 0
+        return most >= self._allowed(LOST) or lost >= self._allowed(MOST_LOST)
+
+    def refuses(self, lost: int = 0) -> str | None:
+        """Why a call is not to be recorded, in words that fit behind "because"; None if it may be.
+
+        Args:
+            lost: The number of recordings of its key that were not kept.
+        """
+        if self._is_strict:
+            return None
+        if self.has_given_up or lost >= self._allowed(LOST):
+            return "it does what a recording cannot repeat in every call"
+        recorded = self.made + self.failed
+        if recorded - self._forgiven >= self._allowed(AT_ONCE):
+            return f"it has been recorded {recorded} times in {self.calls} calls, more than these pay for"
+        return None
+
+    def lose(self, reason: str) -> None:
+        """Note that a recording was not kept."""
+        self._lost[reason] += 1
+
+    def rest(self) -> None:
+        """Let calls run as they are until another recording is paid for, if there is nothing that could answer them."""
+        if self._lost.total() == self.made:
+            self.resting = PRICE - self.calls % PRICE
+
+    def renew(self) -> None:
+        """Let it have as many recordings at once as a new function: somebody has changed what it does."""
+        self._forgiven, self.resting = self.made + self.failed, 0
+        self._lost.clear()
+
+    def clear(self) -> None:
+        """Begin anew."""
+        self.made = self.failed = self.untraced = 0
+        self.renew()
+
+    def _allowed(self, free: int) -> int:
+        return free + self.calls // PRICE
