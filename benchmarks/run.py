@@ -6,6 +6,7 @@
     python -m benchmarks.run --memory                     # peak memory of later calls instead
     python -m benchmarks.run --memory --first             # peak memory of the first call
     python -m benchmarks.run --threads 1 --cpu            # CPU time instead, for a busy machine
+    python -m benchmarks.run --varying                    # calls whose sizes vary (varying.py)
     python -m benchmarks.run --markdown                   # as the tables of README.md
     python -m benchmarks.run --json results.json
 
@@ -55,16 +56,27 @@ def main() -> int:
         print(json.dumps(_child(json.loads(options.child))))
         return 0
     rows = []
-    shown = _markdown if options.markdown else _line
     for threads in options.threads:
-        print(_machine(threads) + (_HEAD if options.markdown else ""))
-        for name in options.only or _workloads():
-            row = _measure_apart(name, threads, options)
-            rows.append(row)
-            print(shown(row), flush=True)
+        for head, names, line, markdown in _tables(options):
+            print(_machine(threads) + (head if options.markdown else ""))
+            for name in names:
+                row = _measure_apart(name, threads, options)
+                rows.append(row)
+                print(markdown(row) if options.markdown else line(row), flush=True)
     if options.json:
         Path(options.json).write_text(json.dumps(rows, indent=1))
     return 0
+
+
+def _tables(options: argparse.Namespace) -> list[tuple[Any, ...]]:
+    """The workloads to be measured, in two tables: the head, the names, and how a row is printed."""
+    from benchmarks import varying
+
+    chosen = options.only or [*varying.WORKLOADS] if options.varying else options.only or _workloads()
+    fixed = [name for name in chosen if name not in varying.WORKLOADS]
+    changing = [name for name in chosen if name in varying.WORKLOADS]
+    tables = [(_HEAD, fixed, _line, _markdown), (varying.HEAD, changing, varying.line, varying.markdown)]
+    return [table for table in tables if table[1]]
 
 
 def _arguments() -> argparse.Namespace:
@@ -79,6 +91,7 @@ def _arguments() -> argparse.Namespace:
         "--memory", action="store_true", help="measure how far the resident set grows above the inputs during a call"
     )
     parser.add_argument("--cpu", action="store_true", help="measure CPU time, not time on the clock; one thread only")
+    parser.add_argument("--varying", action="store_true", help="measure the workloads whose sizes vary, not the others")
     parser.add_argument("--markdown", action="store_true", help="print the tables of benchmarks/README.md")
     parser.add_argument("--json", help="also write the figures to this file")
     parser.add_argument("--child", help=argparse.SUPPRESS)
@@ -93,9 +106,17 @@ def _arguments() -> argparse.Namespace:
 
 def _check_names(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     """End the program with a sentence if there is no workload or peer of a name."""
+    from benchmarks import varying_peers
     from benchmarks.peers import PEERS
+    from benchmarks.varying import WORKLOADS
 
-    for what, given, known in (("workload", options.only, _workloads()), ("peer", options.peer, list(PEERS))):
+    varying = options.varying or any(name in WORKLOADS for name in options.only or ())
+    if varying and (options.first or options.memory):
+        parser.error(
+            "--first and --memory are for sizes that do not vary: first calls of the others are always measured"
+        )
+    workloads, peers = [*_workloads(), *WORKLOADS], list(dict.fromkeys([*PEERS, *varying_peers.PEERS]))
+    for what, given, known in (("workload", options.only, workloads), ("peer", options.peer, peers)):
         if unknown := [name for name in given or () if name not in known]:
             parser.error(f"there is no {what} {unknown[0]!r}: choose from {', '.join(known)}")
 
@@ -111,14 +132,16 @@ def _workloads() -> list[str]:
 
 def _measure_apart(name: str, threads: int, options: argparse.Namespace) -> Row:
     """One workload in a process of its own (or, for the first call and for memory, one per peer)."""
-    from benchmarks.peers import PEERS
+    from benchmarks import peers, varying_peers
+    from benchmarks.varying import WORKLOADS
 
-    peers = [p for p in PEERS if not options.peer or p in options.peer or p == "jit"]
+    known = varying_peers.PEERS if name in WORKLOADS else peers.PEERS
+    chosen = [p for p in known if not options.peer or p in options.peer or p == "jit"]
     row: Row = dict(workload=name, threads=threads, peers={}, unit="MB" if options.memory else "s")
     alone = options.first or options.memory
-    for group in [[p] for p in peers] if alone else [peers]:
+    for group in [[p] for p in chosen] if alone else [chosen]:
         order = dict(workload=name, threads=threads, peers=group)
-        order |= dict(first=options.first, memory=options.memory, cpu=options.cpu)
+        order |= dict(first=options.first, memory=options.memory, cpu=options.cpu, varying=name in WORKLOADS)
         if options.memory:
             _run_child(order, threads)  # compilers that keep what they have compiled need not be loaded again
         done = _run_child(order, threads)
@@ -130,7 +153,8 @@ def _measure_apart(name: str, threads: int, options: argparse.Namespace) -> Row:
 def _run_child(order: Row, threads: int) -> Row:
     environment = dict(os.environ) | dict.fromkeys(THREAD_VARIABLES, str(threads))
     environment["XLA_FLAGS"] = f"--xla_cpu_multi_thread_eigen={'false' if threads == 1 else 'true'}"
-    environment["JIT_CACHE"] = "off" if order["first"] else environment.get("JIT_CACHE", "")
+    environment["JIT_CACHE"] = "off" if order["first"] or order["varying"] else environment.get("JIT_CACHE", "")
+    environment["TORCHINDUCTOR_FORCE_DISABLE_CACHES"] = "1" if order["varying"] else "0"
     command = [sys.executable, "-m", "benchmarks.run", "--child", json.dumps(order)]
     prefix = ["taskset", "-c", ",".join(map(str, _cores()[:threads]))] if _can_pin() else []
     done = subprocess.run(prefix + command, env=environment, capture_output=True, text=True)
@@ -153,8 +177,11 @@ def _cores() -> list[int]:
 def _child(order: Row) -> Row:
     import numpy as np
 
+    from benchmarks import varying
     from benchmarks.workloads import WORKLOADS
 
+    if order["varying"]:
+        return varying.measured(order)
     work = WORKLOADS[order["workload"]]
     arrays = work.inputs(np.random.default_rng(0))
     if order["first"] or order["memory"]:

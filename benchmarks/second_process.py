@@ -1,6 +1,7 @@
 """How much faster a second process starts: the call that compiles, with an empty cache and with a full one.
 
-    python -m benchmarks.second_process                  # every workload
+    python -m benchmarks.second_process                  # every workload of fixed sizes
+    python -m benchmarks.second_process --varying        # those whose sizes vary
     python -m benchmarks.second_process --only ew_one
 
 A process imports jit, makes the inputs, and calls a traced function. The first call records and runs operator by
@@ -9,6 +10,9 @@ several with a full cache, in turns:
 
     compiling    the second call less a later one: what a cache can save
     start        from the start of the process to the end of the second call: Python, numpy, jit, inputs, recording, all
+
+Where sizes vary, the first ten calls stand for these two: the second size makes the recording general, the third one
+plans. What they take later is subtracted from them.
 
 Both are in milliseconds of processor time, which other work on the machine disturbs least; the ratios of wall times
 stand beside them.
@@ -30,7 +34,9 @@ from typing import NamedTuple
 
 PROCESSES = 5
 LATER = 3
-"""Calls after the second, of which the shortest counts."""
+"""Calls after the second, or rounds after the first where sizes vary, of which the shortest counts."""
+FIRST = 10
+"""The number of calls that count as the first ones where sizes vary."""
 
 
 class Times(NamedTuple):
@@ -46,18 +52,20 @@ def main() -> int:
     parser.add_argument("--only", action="append", metavar="WORKLOAD", help="measure this workload (repeatable)")
     parser.add_argument("--processes", type=int, default=PROCESSES, help="how many with each cache [%(default)s]")
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--varying", action="store_true", help="measure the workloads whose sizes vary, not the others")
     options = parser.parse_args()
     if options.child:
         print(json.dumps(_times(options.child[0], float(options.child[1]))))
         return 0
-    from benchmarks.workloads import WORKLOADS
+    from benchmarks import varying, workloads
 
-    if unknown := [name for name in options.only or () if name not in WORKLOADS]:
-        parser.error(f"there is no workload {unknown[0]!r}: choose from {', '.join(WORKLOADS)}")
+    known = [*workloads.WORKLOADS, *varying.WORKLOADS]
+    if unknown := [name for name in options.only or () if name not in known]:
+        parser.error(f"there is no workload {unknown[0]!r}: choose from {', '.join(known)}")
     print(f"{'':14} {'compiling':>30} {'start':>34}")
     print(f"{'workload':14} {'empty':>8} {'full':>7} {'faster':>7} {'(wall)':>6} {'empty':>9} {'full':>7}"
           f" {'faster':>9} {'(wall)':>6}")  # fmt: skip
-    for name in options.only or WORKLOADS:
+    for name in options.only or (varying.WORKLOADS if options.varying else workloads.WORKLOADS):
         print(_line(name, options.processes), flush=True)
     return 0
 
@@ -93,6 +101,12 @@ def _run(name: str, cache: str | None) -> Times:
 
 
 def _times(name: str, began: float) -> tuple[tuple[float, float], tuple[float, float]]:
+    from benchmarks import varying
+
+    return (_of_varying if name in varying.WORKLOADS else _of_fixed)(name, began)
+
+
+def _of_fixed(name: str, began: float) -> tuple[tuple[float, float], tuple[float, float]]:
     import numpy as np
 
     from benchmarks.peers import PEERS
@@ -103,10 +117,38 @@ def _times(name: str, began: float) -> tuple[tuple[float, float], tuple[float, f
     for _ in range(2 + LATER):
         call()
         clocks.append(_clocks())
-    calls = [(b[0] - a[0], b[1] - a[1]) for a, b in itertools.pairwise(clocks)]
-    later = [min(times) for times in zip(*calls[2:], strict=True)]
+    calls = [_between(*pair) for pair in itertools.pairwise(clocks)]
+    later = _least(calls[2:])
     processor, wall = clocks[2]
     return (calls[1][0] - later[0], calls[1][1] - later[1]), (processor, wall - began)
+
+
+def _of_varying(name: str, began: float) -> tuple[tuple[float, float], tuple[float, float]]:
+    import numpy as np
+
+    from benchmarks.varying import WORKLOADS
+    from benchmarks.varying_peers import PEERS
+
+    session = PEERS["jit"](WORKLOADS[name], WORKLOADS[name].calls(np.random.default_rng(0)), 1)
+    clocks = [_clocks()]
+    for _ in range(1 + LATER):
+        session.restart()
+        for number in range(FIRST):
+            session.call(number)
+        clocks.append(_clocks())
+    first, *others = (_between(*pair) for pair in itertools.pairwise(clocks))
+    later = _least(others)
+    processor, wall = clocks[1]
+    return (first[0] - later[0], first[1] - later[1]), (processor, wall - began)
+
+
+def _between(start: tuple[float, float], end: tuple[float, float]) -> tuple[float, float]:
+    return end[0] - start[0], end[1] - start[1]
+
+
+def _least(calls: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    processor, wall = (min(times) for times in zip(*calls, strict=True))
+    return processor, wall
 
 
 def _clocks() -> tuple[float, float]:
