@@ -222,11 +222,11 @@ def _check_allowed(error: Exception, case: Case, module: str, where: str) -> Non
 
 
 def _spread(want: Any) -> float | None:
-    """The absolute tolerance for float64, where an element may be a difference of others as large as the largest."""
-    if want.dtype != np.float64:
+    """The absolute tolerance of floats, where an element may be a difference of others as large as the largest."""
+    if want.dtype not in (np.float32, np.float64):
         return None
     largest = float(np.abs(want[np.isfinite(want)]).max(initial=0))
-    return max(tolerance_of(want.dtype).atol, 4 * float(np.finfo(np.float64).eps) * largest)
+    return max(tolerance_of(want.dtype).atol, 4 * float(np.finfo(want.dtype).eps) * largest)
 
 
 def _same(found: Any, want: Any, exact: bool, where: str) -> None:

@@ -137,14 +137,6 @@ def test_one_recording_serves_sizes_that_agree_and_the_explanation_says_so() -> 
     assert SizeFamilies(None).entry(key) is None
 
 
-def test_sizes_that_come_often_get_a_recording_of_their_own() -> None:
-    f = jit.trace(lambda x: x * 2)
-    f(jit.ones(2)), f(jit.ones(3))
-    key = f._prepare([jit.ones(7)], {}).key
-    found = [f._cache.sizes.entry(key) is not None for _ in range(40)]
-    assert found == [True] * 32 + [False] * 8
-
-
 def test_a_cache_has_room_for_so_many_keys() -> None:
     f = jit.trace(lambda x: x * 2)
     key, explained = f._prepare([jit.ones(2)], {}).key, []

@@ -94,7 +94,7 @@ class Sized(Case):
 
     def arguments(self, convert: Callable[[Any], Any] = jit.from_numpy) -> tuple[list[Any], dict[str, Any]]:
         def other(array: np.ndarray) -> Any:
-            return convert(np.resize(array, tuple(map(self.grow, array.shape))))
+            return convert(_of_full_rank(np.resize(array, tuple(map(self.grow, array.shape))), array))
 
         args = [mapped(value, other) for value in self.sample.args]
         return args, {name: mapped(value, other) for name, value in self.sample.kwargs.items()}
@@ -118,6 +118,19 @@ class Sized(Case):
     def graph(self) -> Graph:
         args, kwargs = self.arguments()
         return graph_of(self.function, args, kwargs, self.wanted(args, kwargs))
+
+
+def _of_full_rank(larger: np.ndarray, array: np.ndarray) -> np.ndarray:
+    """Matrices with more on their diagonals, if repeated elements have made singular ones of `array`."""
+    if array.ndim < 2 or array.dtype.kind not in "fc" or array.shape == larger.shape or not array.size:
+        return larger
+    if not np.isfinite(array).all() or _is_singular(array) or not _is_singular(larger):
+        return larger
+    return larger + (np.eye(*larger.shape[-2:]) * np.abs(array).max()).astype(array.dtype)
+
+
+def _is_singular(matrices: np.ndarray) -> bool:
+    return bool((np.linalg.matrix_rank(matrices.astype(complex)) < min(matrices.shape[-2:])).any())
 
 
 def larger(case: Case) -> Sized | None:
