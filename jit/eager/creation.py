@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from jit.ir import dtypes
+from jit.ir.devices import device as Device
 from jit.ir.devices import resolve
 from jit.ir.errors import DTypeError, UsageError
 from jit.ir.fitting import fitted
@@ -24,7 +25,7 @@ def tensor(data: Any, dtype: Any = None, device: Any = None, requires_grad: bool
     Args:
         data: What to copy. Python floats become float32, ints int64, bools bool; arrays keep their dtype.
         dtype: The element type, if another is wanted.
-        device: The device, which is the CPU.
+        device: Where it shall lie; on the default device if left out.
         requires_grad: Whether gradients are wanted.
 
     Raises:
@@ -35,24 +36,24 @@ def tensor(data: Any, dtype: Any = None, device: Any = None, requires_grad: bool
     >>> jit.tensor([[1, 2], [3, 4]], dtype=jit.float32).sum().item()
     10.0
     """
-    resolve(device)
+    home = resolve(device if device is not None or not isinstance(data, Tensor) else data.device)
     wanted = None if dtype is None else dtypes.as_dtype(dtype)
     trace = context.TRACE.get()
-    if trace is None:
-        made = tensor_of(_array_of(data, wanted))
-    elif isinstance(data, Tensor):
-        made = _copied(data, wanted)
-    elif _holds_traced(data):
+    if isinstance(data, Tensor) and (trace is not None or not data.is_cpu):
+        made = F._to_copy(data.detach(), dtype=wanted or data.dtype)
+    elif trace is not None and _holds_traced(data):
         made = _stacked(data, wanted)
     else:
         made = tensor_of(_array_of(data, wanted))
-        trace.constant(made, "made from Python data by jit.tensor")
+        if trace is not None:
+            trace.constant(made, "made from Python data by jit.tensor")
+    made = _on(home, made)
     return made.requires_grad_() if requires_grad else made
 
 
-def _copied(tensor: Any, dtype: Any) -> Any:
-    """A copy that a trace can follow."""
-    return F._to_copy(tensor.detach(), dtype=dtype or tensor.dtype)
+def _on(home: Device, tensor: Any) -> Any:
+    """A tensor without a history on a device."""
+    return tensor if tensor.device is home else F._to_copy(tensor, device=str(home))
 
 
 def _holds_traced(data: Any) -> bool:
@@ -202,7 +203,7 @@ def asarray(
         obj: A tensor, an array or whatever lends its memory (through DLPack, the array interface or as a buffer), or
             Python numbers in lists.
         dtype: The element type, if another is wanted.
-        device: The device, which is the CPU.
+        device: Where it shall lie; on the default device if left out.
         copy: True for a copy, False to refuse one; None copies where it must.
         requires_grad: Whether gradients are wanted; a tensor keeps its history only if they are.
 
@@ -215,13 +216,13 @@ def asarray(
     >>> a.tolist()
     [1.0, 0.0]
     """
-    resolve(device)
-    wanted = None if dtype is None else dtypes.as_dtype(dtype)
     shared = obj if isinstance(obj, Tensor) else _sharing(obj)
-    if shared is None or wanted not in (None, shared.dtype):
+    home = resolve(device if device is not None or shared is None else shared.device)
+    wanted = None if dtype is None else dtypes.as_dtype(dtype)
+    if shared is None or wanted not in (None, shared.dtype) or shared.device != home:
         if copy is False:
             raise UsageError("asarray: a tensor of this needs a copy; leave copy=False out")
-        made = tensor(obj, dtype=wanted) if shared is None else shared.to(wanted)
+        made = tensor(obj, dtype=wanted, device=home) if shared is None else shared.to(home, wanted or shared.dtype)
     else:
         made = shared.clone() if copy else shared
     return made.requires_grad_() if requires_grad and not made.requires_grad else made
@@ -246,7 +247,7 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     Args:
         data: A tensor, an array, numbers or nested lists of them.
         dtype: The element type; that of the data if left out.
-        device: The device, which is the CPU.
+        device: Where it shall lie; on the default device if left out.
 
     >>> import jit
     >>> jit.as_tensor([1, 2]).dtype
@@ -292,7 +293,7 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
 
     Args:
         ext_tensor: The object, or a capsule of it.
-        device: The device, which is the CPU.
+        device: Where it shall lie; on the default device if left out.
         copy: True for a copy, False to refuse one; None leaves it to the object.
 
     >>> import numpy as np, jit

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from jit.ir import OVERLOADS, dtypes
-from jit.ir.devices import accelerator
+from jit.ir.devices import CPU, accelerator
+from jit.ir.devices import device as Device
 from jit.ir.dtypes import DType
 from jit.ir.errors import AutogradError, SchemaError, ShapeError, UsageError
 from jit.ir.memory_formats import as_memory_format, suggested_format
@@ -97,15 +98,18 @@ def _to(
 ) -> Tensor:  # fmt: skip
     """`t.to(dtype)`, `t.to(device)`, `t.to(device, dtype)`, `t.to(other)`, `t.to(memory_format=...)`: self if nothing
     changes and not copy."""
-    dtype, _, flags = conversion(args, dtype, device)
-    return _converted(self, dtype, copy or (len(flags) > 1 and flags[1]), memory_format)
+    dtype, device, flags = conversion(args, dtype, device)
+    return _converted(self, dtype, copy or (len(flags) > 1 and flags[1]), memory_format, device)
 
 
-def _converted(self: Tensor, dtype: DType | None, copy: bool = False, memory_format: Any = None) -> Tensor:
+def _converted(
+    self: Tensor, dtype: DType | None, copy: bool = False, memory_format: Any = None, device: Device | None = None
+) -> Tensor:
     wanted = None if memory_format is None else as_memory_format(memory_format)
-    if not copy and dtype in (None, self.dtype) and _lies_in(self, wanted):
+    elsewhere = device if device is not None and device != self.device else None
+    if not copy and elsewhere is None and dtype in (None, self.dtype) and _lies_in(self, wanted):
         return self
-    return F._to_copy(self, dtype=dtype, memory_format=wanted)
+    return F._to_copy(self, dtype=dtype, device=elsewhere, memory_format=wanted)
 
 
 def _lies_in(self: Tensor, format: str | None) -> bool:
@@ -250,7 +254,7 @@ METHODS: dict[str, Any] = {
     "__getitem__": get_item, "__setitem__": set_item, "__iter__": _iterate,
     "__neg__": lambda self: F.neg(self), "__pos__": lambda self: self, "__abs__": lambda self: F.abs(self),
     "__invert__": lambda self: F.bitwise_not(self),
-    "to": _to, "cpu": lambda self, memory_format=None: _to(self, memory_format=memory_format),
+    "to": _to, "cpu": lambda self, memory_format=None: _to(self, CPU, memory_format=memory_format),
     "cuda": lambda self, device=None, non_blocking=False: _to(self, accelerator(device)),
     "type": lambda self, dtype=None: repr(self.dtype) if dtype is None else _to(self, dtype),
     "type_as": lambda self, other: _to(self, other.dtype),

@@ -21,6 +21,7 @@ from jit.ir.dtypes import DType
 from jit.ir.errors import AutogradError, DTypeError, KindError, UsageError
 from jit.ir.memory_formats import as_memory_format, is_in_format
 from jit.ir.types import contiguous_strides, is_contiguous
+from jit.runtime.arrays.libraries import FINDERS, library_of
 
 from . import context, derivatives
 from .derivatives import Node
@@ -132,7 +133,7 @@ class Tensor(Methods):
     def _hold(self, array: Any, storage: Storage | None = None) -> None:
         """Initialise the fields for a tensor of this memory, without a history."""
         self._array = array
-        """The numpy array; None for an undefined tensor."""
+        """The array, numpy's or another library's; None for an undefined tensor."""
         self._storage = _fresh_storage() if storage is None else storage
         self._bindings: Any = None
         """The bindings of this tensor in traces; see jit.tracing.recorder.memory."""
@@ -185,18 +186,20 @@ class Tensor(Methods):
 
     @property
     def device(self) -> Device:
-        """The device of the elements: the CPU."""
-        return CPU
+        """The device of the elements."""
+        if not FINDERS or self._array is None:
+            return CPU
+        return Device(library_of(self._array).device)
 
     @property
     def is_cpu(self) -> bool:
-        """True: tensors lie on the CPU."""
-        return True
+        """Whether the elements lie on the CPU."""
+        return self.device.type == "cpu"
 
     @property
     def is_cuda(self) -> bool:
-        """False: tensors lie on the CPU."""
-        return False
+        """Whether the elements lie on a GPU."""
+        return self.device.type == "cuda"
 
     def _defined(self) -> Any:
         if self._array is None:
@@ -327,7 +330,9 @@ class Tensor(Methods):
         self._leave("numpy()")
         if self.requires_grad and context.GRAD_ENABLED.get():
             raise UsageError("a tensor that requires grad cannot be seen as a numpy array; use t.detach().numpy()")
-        return self._defined()
+        if not isinstance(self._defined(), np.ndarray):
+            raise KindError(f"a tensor on {str(self.device)!r} cannot be seen as a numpy array; use t.cpu().numpy()")
+        return self._array
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         array = self.numpy()

@@ -18,7 +18,7 @@ from jit.ir.schema import Argument
 from jit.ir.types import TensorType
 from jit.ops import protocols
 from jit.passes.support.builder import GraphProxy
-from jit.runtime.arrays import numpy_math
+from jit.runtime.arrays.array_math import numpy_math
 from jit.runtime.llvm.values import LaneValue
 
 OPS = Path(protocols.__file__).parent

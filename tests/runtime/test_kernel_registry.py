@@ -166,7 +166,7 @@ class _Spy:
         self._used = used
 
     def __getattr__(self, name: str) -> Any:
-        from jit.runtime.arrays import numpy_math
+        from jit.runtime.arrays.array_math import numpy_math
 
         self._used.add(name)
         return getattr(numpy_math, name)

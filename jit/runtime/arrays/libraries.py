@@ -1,0 +1,97 @@
+"""Libraries of arrays: what computes with the arrays of a device, in numpy's terms.
+
+numpy itself serves the CPU. Others are added when a device is asked for the first time (jit.runtime.cuda), so a process
+without one pays for them with a single test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Protocol
+
+import numpy as np
+
+from .array_math import numpy_math
+from .large import row_major
+
+
+class ArrayLibrary(Protocol):
+    """What computes with the arrays of one device."""
+
+    device: str
+    """The device as graphs write it: "cpu", "cuda:0"."""
+    array: type
+    """The class of its arrays."""
+    math: Any
+    """The namespace `m` of bodies: numpy's functions for these arrays."""
+
+    def current(self) -> AbstractContextManager[Any]:
+        """A block in which arrays are made on the device."""
+
+    def taken(self, value: Any) -> Any:
+        """A number, or an array of any device, as an array here; itself if it is here."""
+
+    def row_major(self, array: Any) -> Any:
+        """A copy in row-major order."""
+
+    def is_writable(self, array: Any) -> bool:
+        """Whether its elements may be written to."""
+
+
+class HostLibrary:
+    """numpy, for the CPU."""
+
+    device = "cpu"
+    array = np.ndarray
+    math: Any = numpy_math
+
+    def current(self) -> AbstractContextManager[Any]:
+        """Nothing: there is one CPU."""
+        return nullcontext()
+
+    def taken(self, value: Any) -> Any:
+        """A number, or an array of any device, as a numpy array; itself if it is one."""
+        fetch = FETCHES.get(type(value))
+        return np.asarray(value) if fetch is None else fetch(value)
+
+    def row_major(self, array: Any) -> Any:
+        """A copy in row-major order."""
+        return row_major(array)
+
+    def is_writable(self, array: Any) -> bool:
+        """Whether its elements may be written to."""
+        return bool(array.flags.writeable)
+
+
+HOST: ArrayLibrary = HostLibrary()
+FINDERS: dict[type, Callable[[Any], ArrayLibrary]] = {}
+"""For each class of arrays besides numpy's: the library of one of them."""
+FETCHES: dict[type, Callable[[Any], Any]] = {}
+"""For the same classes: the copy of an array for numpy."""
+OPENERS: dict[str, Callable[[int], ArrayLibrary]] = {}
+"""The library of a device, by its kind and number."""
+
+
+def library_of(array: Any) -> ArrayLibrary:
+    """The library that an array belongs to."""
+    find = FINDERS.get(type(array))
+    return HOST if find is None else find(array)
+
+
+def library_on(device: str) -> ArrayLibrary:
+    """The library of a device that `jit.ir.devices.resolve` has found, such as "cuda:0"."""
+    if device == "cpu":
+        return HOST
+    kind, _, number = device.partition(":")
+    return OPENERS[kind](int(number or 0))
+
+
+def is_array(value: Any) -> bool:
+    """Whether this is an array of some library."""
+    return isinstance(value, np.ndarray) or type(value) in FINDERS
+
+
+def add_library(array: type, find: Callable[[Any], ArrayLibrary], fetch: Callable[[Any], Any]) -> None:
+    """Let arrays of a class be known from now on."""
+    FINDERS[array], FETCHES[array] = find, fetch

@@ -1,0 +1,159 @@
+"""Arrays on NVIDIA's GPUs: CuPy's, or those of the simulated device that JIT_CUDA=simulate asks for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from jit.ir.devices import announce
+from jit.ir.errors import UsageError
+
+from ..arrays import libraries, philox
+from ..arrays.array_math import ArrayMath
+
+SIMULATED = "JIT_CUDA"
+"""The environment variable that asks for the simulated device, with the value "simulate"."""
+
+
+def device_count() -> int | str:
+    """The number of GPUs that can be used; or a sentence that says why none can."""
+    if is_simulated():
+        return 1
+    try:
+        cupy = _cupy()
+    except ImportError as error:
+        return f"as CuPy cannot be imported ({error}); install it with `pip install 'jit-tracer[cuda]'`"
+    try:
+        return int(cupy.cuda.runtime.getDeviceCount()) or "as no GPU can be used"
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        return f"as no GPU can be used ({error})"
+
+
+def is_simulated() -> bool:
+    """Whether the environment asks for the simulated device."""
+    return os.environ.get(SIMULATED) == "simulate"
+
+
+def _cupy() -> Any:
+    import cupy  # type: ignore[import-not-found,unused-ignore]
+
+    return cupy
+
+
+class CudaLibrary:
+    """The arrays of one GPU.
+
+    Args:
+        index: Its number.
+        module: `cupy`, or what stands for it.
+        special: `cupyx.scipy.special`, likewise.
+        lapack: `cupyx.scipy.linalg`, likewise.
+        place: Makes the context manager of a device of its number.
+    """
+
+    def __init__(self, index: int, module: Any, special: Any, lapack: Any, place: Callable[[int], Any]) -> None:
+        self.device = f"cuda:{index}"
+        self.array: type = module.ndarray
+        self.math = ArrayMath(module, special, lapack, _TransferredPhilox(self))
+        self._index, self._module, self._place = index, module, place
+
+    def current(self) -> AbstractContextManager[Any]:
+        """A block in which arrays are made on this GPU."""
+        made: AbstractContextManager[Any] = self._place(self._index)
+        return made
+
+    def taken(self, value: Any) -> Any:
+        """A number, or an array of any device, as an array here; itself if it is here."""
+        if isinstance(value, self.array):
+            home = libraries.library_of(value)
+            return value if home is self else self._from_other(value)
+        return self._module.asarray(value)
+
+    def _from_other(self, array: Any) -> Any:
+        with self.current():
+            return self._module.array(array)
+
+    def row_major(self, array: Any) -> Any:
+        """A copy in row-major order."""
+        return array.copy()
+
+    def is_writable(self, array: Any) -> bool:
+        """True: memory of a GPU is not read-only."""
+        return True
+
+    def synchronize(self) -> None:
+        """Wait until all work is done."""
+        with self.current():
+            self._module.cuda.Stream.null.synchronize()
+
+    def memory_allocated(self) -> int:
+        """The bytes that arrays take up now."""
+        with self.current():
+            return int(self._module.get_default_memory_pool().used_bytes())
+
+    def name(self) -> str:
+        """What the GPU is called."""
+        properties = self._module.cuda.runtime.getDeviceProperties(self._index)
+        return str(properties["name"].decode())
+
+
+class _TransferredPhilox:
+    """Random numbers that are drawn on the CPU and taken to the device, so that they are the same ones."""
+
+    def __init__(self, library: CudaLibrary) -> None:
+        self._library = library
+
+    def __getattr__(self, name: str) -> Any:
+        function = getattr(philox, name)
+
+        def draw(*args: Any, **kwargs: Any) -> Any:
+            found = function(*args, **kwargs)
+            return self._library.taken(found) if isinstance(found, np.ndarray) else found
+
+        return draw
+
+
+@cache
+def open_device(index: int) -> CudaLibrary:
+    """The library of a GPU; from now on its arrays are known."""
+    counted = device_count()
+    if isinstance(counted, str):
+        raise UsageError(f"there is no device 'cuda:{index}' here, {counted}")
+    if is_simulated():
+        made = _simulated(index)
+    else:
+        cupy, special, linalg = _cupy(), *_of_scipy()
+        made = CudaLibrary(index, cupy, special, linalg, cupy.cuda.Device)
+    libraries.add_library(made.array, lambda array: open_device(array.device.id), lambda array: array.get())
+    return made
+
+
+def _of_scipy() -> tuple[Any, Any]:
+    from cupyx.scipy import linalg, special  # type: ignore[import-not-found,unused-ignore]
+
+    return special, linalg
+
+
+def _simulated(index: int) -> CudaLibrary:
+    from . import simulated
+
+    return CudaLibrary(index, simulated.library(), simulated.special(), simulated.lapack(), simulated.SimulatedDevice)
+
+
+def announce_devices() -> None:
+    """Let "cuda" be a device that can be asked for."""
+    announce("cuda", _ready)
+    libraries.OPENERS["cuda"] = open_device
+
+
+def _ready() -> int | str:
+    """`device_count()`; where there are devices, their arrays are known from now on."""
+    counted = device_count()
+    if isinstance(counted, int):
+        open_device(0)
+    return counted
