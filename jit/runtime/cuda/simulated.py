@@ -169,10 +169,18 @@ class SimulatedArray(NDArrayOperatorsMixin):
         """The real parts."""
         return wrapped(self._elements.real)
 
+    @real.setter
+    def real(self, value: Any) -> None:
+        self._elements.real = _lowered(value)
+
     @property
     def imag(self) -> Any:
         """The imaginary parts."""
         return wrapped(self._elements.imag)
+
+    @imag.setter
+    def imag(self, value: Any) -> None:
+        self._elements.imag = _lowered(value)
 
     def __getattr__(self, name: str) -> Any:
         if name in FACTS:
@@ -318,11 +326,15 @@ class SimulatedLibrary(Functions):
             return value
         return self.array(value, dtype)
 
-    def array(self, value: Any, dtype: Any = None, copy: bool = True) -> Any:
+    def array(self, value: Any, dtype: Any = None, copy: bool = True, order: Any = "K") -> Any:
         """A copy on the device."""
         if isinstance(value, (tuple, list)):
             value = [v.item() if isinstance(v, SimulatedArray) and v.ndim == 0 else v for v in value]
-        return wrapped(np.array(value._elements if isinstance(value, SimulatedArray) else value, dtype))
+        return wrapped(np.array(value._elements if isinstance(value, SimulatedArray) else value, dtype, order=order))
+
+    def ascontiguousarray(self, value: Any, dtype: Any = None) -> Any:
+        """A row-major array on the device of numbers or an array."""
+        return wrapped(np.ascontiguousarray(self.asarray(value, dtype)._elements))
 
     def asnumpy(self, array: SimulatedArray) -> Any:
         """A copy for numpy: a transfer."""
