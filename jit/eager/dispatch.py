@@ -8,20 +8,21 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any
 
 import numpy as np
 
 from jit.ir import Op, dtypes
-from jit.ir.devices import CPU, device, get_default_device, name_of
+from jit.ir.devices import CPU, device, get_default_device, made_on, name_of
 from jit.ir.errors import AutogradError, DTypeError, Error, KindError, SchemaError, ShapeError
 from jit.ir.geometry import Geometry
 from jit.ir.memory_formats import as_memory_format
 from jit.ir.refusals import FOREIGN, refusal
 from jit.ir.schema import Argument
 from jit.runtime.arrays.execute import execute
-from jit.runtime.arrays.libraries import library_of
+from jit.runtime.arrays.libraries import FINDERS, library_of
 
 from . import context, derivatives
 from .becoming import restride
@@ -290,13 +291,25 @@ def _run_composite(op: Op, values: Sequence[Any]) -> Any:
 
 def _run_parts(op: Op, values: Sequence[Any]) -> Any:
     try:
-        result = op.body(F, *values)
+        with beside(values):
+            result = op.body(F, *values)
     except Error:
         raise
     except FOREIGN as error:
         raise refusal(op, values, error) from error
     return return_type(op)(*result) if type(result) is tuple and op.schema.returns[0].name else result
 
+
+def beside(values: Sequence[Any]) -> AbstractContextManager[None]:
+    """A block in which tensors are made where the first tensors among `values` lie that are no numbers of the CPU."""
+    if not FINDERS:
+        return _NOWHERE_ELSE
+    tensors = [item for value in values for item in unpack(value) if isinstance(item, Tensor) and item.defined]
+    home = next((t.device for t in tensors if t.ndim or not t.is_cpu), CPU if tensors else get_default_device())
+    return made_on(home)
+
+
+_NOWHERE_ELSE: AbstractContextManager[None] = nullcontext()
 
 # -- in place ----------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,8 @@ has announced hold tensors. `resolve` turns what users write for a device into o
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import Any
@@ -147,6 +148,16 @@ def resolve(value: Any) -> device:
 
 def _reason(wanted: device) -> str:
     return "as tensors without elements are not supported" if wanted.type == "meta" else ""
+
+
+@contextmanager
+def made_on(home: device) -> Iterator[None]:
+    """A block in which tensors are made on a device unless they are told otherwise."""
+    token = _DEFAULT.set(home)
+    try:
+        yield
+    finally:
+        _DEFAULT.reset(token)
 
 
 def name_of(value: Any) -> str:

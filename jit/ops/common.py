@@ -80,7 +80,7 @@ def times(array: Array, number: Number) -> Array:
         return array * number
     if not isinstance(number, (int, np.integer)):
         raise DTypeError(f"an integer tensor cannot be multiplied by alpha = {number}; cast the tensor to float")
-    return array * np.asarray(number).astype(array.dtype)
+    return array * np.asarray(number).astype(array.dtype)[()]
 
 
 def weighted(array: Array, alpha: Number) -> Array:

@@ -53,7 +53,7 @@ def _along_dims(m: Numpy, x: Array, steps: Sequence[Any], apply: Callable[[Any, 
 
 
 def _taken(m: Numpy, x: Array, index: tuple[Array, int], dim: int) -> Array:
-    return m.take(x, index[0], axis=dim)
+    return m.take(x, m.asarray(index[0]), axis=dim)
 
 
 def _given_back(m: Numpy, x: Array, index: tuple[Array, int], dim: int) -> Array:

@@ -97,6 +97,8 @@ class MemoryPointer:
 
     def seen(self, shape: Any, dtype: Any, strides: Any) -> Any:
         """The elements that lie here, as numpy sees them."""
+        if np.prod(shape) == 0:
+            return np.empty(shape, dtype)
         raw = self.mem.owner.ravel(order="K").view(np.uint8)
         plain = dtype if dtype.isbuiltin == 1 else np.dtype(f"u{dtype.itemsize}")
         return np.ndarray(shape, plain, raw, self.offset, strides).view(dtype)
