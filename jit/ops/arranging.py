@@ -320,22 +320,22 @@ def _() -> Iterator[Sample]:
 _CHOICES = {False: itertools.combinations, True: itertools.combinations_with_replacement}
 
 
-@array("aten::choices(int n, int r, bool repeated) -> Tensor", namespaces=(), grad=NOTHING)
-def choices(m: Numpy, n: int, r: int, repeated: bool) -> Array:
+@array("aten::choices(int n, int r, bool repeated, *, Device? device=None) -> Tensor", namespaces=(), grad=NOTHING)
+def choices(m: Numpy, n: int, r: int, repeated: bool, device: str | None) -> Array:
     """All combinations of r of the numbers below n as rows, each in ascending order."""
     found = list(_CHOICES[repeated](range(n), r))
     return m.array(found, m.int64).reshape(len(found), r)
 
 
 @choices.type
-def _(n: int, r: int, repeated: bool) -> TensorType:
+def _(n: int, r: int, repeated: bool, device: str | None) -> TensorType:
     count = math.comb(n + r - 1, r) if repeated and n else math.comb(n, r)
-    return TensorType(dtypes.int64, (count, r))
+    return TensorType(dtypes.int64, (count, r), None, device or "cpu")
 
 
 @choices.onnx
-def _(g: OnnxWriter, n: int, r: int, repeated: bool) -> Value:
-    return g.constant(choices.body(np, n, r, repeated), dtype=dtypes.int64)
+def _(g: OnnxWriter, n: int, r: int, repeated: bool, device: str | None) -> Value:
+    return g.constant(choices.body(np, n, r, repeated, device), dtype=dtypes.int64)
 
 
 @choices.samples

@@ -59,7 +59,7 @@ def _taken(m: Numpy, x: Array, index: tuple[Array, int], dim: int) -> Array:
 def _given_back(m: Numpy, x: Array, index: tuple[Array, int], dim: int) -> Array:
     """The transpose of `_taken`: `index` never falls, so what came from one entry is a run."""
     places, size = index
-    met, starts = np.unique(places, return_index=True)
+    met, starts = (m.asarray(found) for found in np.unique(places, return_index=True))
     out = m.zeros((*x.shape[:dim], size, *x.shape[dim + 1 :]), x.dtype)
     before: tuple[Any, ...] = (slice(None),) * dim
     out[(*before, met)] = m.add.reduceat(x, starts, axis=dim)
