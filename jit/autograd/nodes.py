@@ -40,6 +40,7 @@ from jit.ir.dtypes import from_numpy
 from jit.ir.errors import AutogradError
 from jit.ir.geometry import Geometry
 from jit.ops.scatters import as_strided_of
+from jit.runtime.arrays.libraries import is_writable
 
 SPAN = 1 << 64
 """The distance between the serials of two nodes: room for those that a shared backward hands out, see `sharing`."""
@@ -335,7 +336,7 @@ def _own(gradient: Tensor) -> Tensor:
 def is_plain(tensor: Tensor) -> bool:
     """Whether each element has a place of its own that may be written to."""
     flags = tensor._array.flags
-    return flags.writeable and flags.forc
+    return is_writable(tensor._array) and (flags.c_contiguous or flags.f_contiguous)
 
 
 _locks = [threading.Lock() for _ in range(16)]

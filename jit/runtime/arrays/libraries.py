@@ -87,6 +87,11 @@ def library_on(device: str) -> ArrayLibrary:
     return OPENERS[kind](int(number or 0))
 
 
+def is_writable(array: Any) -> bool:
+    """Whether the elements of an array may be written to."""
+    return array.flags.writeable if type(array) is np.ndarray else library_of(array).is_writable(array)
+
+
 def is_array(value: Any) -> bool:
     """Whether this is an array of some library."""
     return isinstance(value, np.ndarray) or type(value) in FINDERS
