@@ -62,3 +62,10 @@ def seed_generators(seed: int) -> None:
 def rng(seed: int) -> np.random.Generator:
     """The generator from which a test draws its inputs."""
     return np.random.default_rng(seed)
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> str:
+    """A device other than the CPU: the simulated one."""
+    monkeypatch.setenv("JIT_CUDA", "simulate")
+    return "cuda:0"

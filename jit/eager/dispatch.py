@@ -173,11 +173,12 @@ def _device(value: Any) -> Any:
 
 
 def _device_or_default(value: Any) -> Any:
-    """The name of a device; where none is given, that of the default one unless it is the CPU."""
+    """The name of a device, of the default one where none is given; None for the CPU."""
     if value is None:
         default = get_default_device()
         return None if default is CPU else str(default)
-    return _device(value)
+    name = _device(value)
+    return None if name == "cpu" else name
 
 
 def _dtype(value: Any) -> Any:

@@ -142,7 +142,7 @@ def eye_(tensor: Any) -> Any:
     if tensor.ndim != 2:
         raise UsageError(f"eye_ fills a matrix, not a tensor of {tensor.ndim} dims")
     with context.no_grad():
-        return tensor.copy_(F.eye(*tensor.shape))
+        return tensor.copy_(F.eye(*tensor.shape, device=tensor.device))
 
 
 def xavier_uniform_(tensor: Any, gain: float = 1.0, generator: Any = None) -> Any:

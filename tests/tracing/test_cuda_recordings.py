@@ -1,0 +1,122 @@
+"""Recordings of functions whose tensors lie on a GPU, on the simulated device: layers, steps of training, devices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import jit
+from jit import nn
+from tests.optim.test_complex import KINDS
+from tests.tolerances import assert_close
+from tests.tracing.test_traced_sizes import MODULES
+
+pytestmark = pytest.mark.usefixtures("gpu")
+
+
+def gradients(build: Callable[[], Any], sizes: Any, device: str, traced: bool) -> list[list[Any]]:
+    """The results of a layer and its gradients, in three calls."""
+    jit.manual_seed(3)
+    layer = build()
+    inputs = [jit.randn(sizes) for _ in range(3)]
+    layer = layer.to(device)
+    run = jit.trace(layer) if traced else layer
+    found = []
+    for x in inputs:
+        x = x.to(device).requires_grad_()
+        layer.zero_grad()
+        result = run(x)
+        (result * result.detach().cos()).sum().backward()
+        found.append([result.detach(), x.grad, *(p.grad for p in layer.parameters())])
+    return found
+
+
+@pytest.mark.parametrize("traced", [False, True])
+@pytest.mark.parametrize("name", MODULES)
+def test_layers(name: str, traced: bool) -> None:
+    build, sizes, _ = MODULES[name]
+    wanted = gradients(build, sizes, "cpu", False)
+    for found, other in zip(gradients(build, sizes, "cuda", traced), wanted, strict=True):
+        for one, two in zip(found, other, strict=True):
+            assert (one is None) == (two is None)
+            if one is not None:
+                assert one.is_cuda
+                assert_close(one.cpu(), two, rtol=1e-4, atol=1e-5)
+
+
+def trained(make: Callable[[Any], Any], device: str, traced: bool) -> list[Any]:
+    """The parameters after some steps of training."""
+    jit.manual_seed(5)
+    net = nn.Sequential(nn.Linear(3, 6), nn.BatchNorm1d(6), nn.ReLU(), nn.Linear(6, 2))
+    inputs = [jit.randn(n, 3) for n in (4, 4, 5, 4)]
+    net = net.to(device)
+    optimizer = make(net.parameters())
+
+    def step(x: Any) -> Any:
+        optimizer.zero_grad()
+        loss = (net(x) ** 2).mean()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    step = jit.trace(step) if traced else step
+    for x in inputs:
+        step(x.to(device))
+    return [p.detach() for p in net.parameters()]
+
+
+@pytest.mark.parametrize("traced", [False, True])
+@pytest.mark.parametrize("number", range(len(KINDS)))
+def test_steps_of_training(number: int, traced: bool) -> None:
+    wanted = trained(KINDS[number], "cpu", False)
+    for found, other in zip(trained(KINDS[number], "cuda", traced), wanted, strict=True):
+        assert found.is_cuda
+        assert_close(found.cpu(), other, rtol=1e-4, atol=1e-5)
+
+
+def test_each_device_has_a_recording() -> None:
+    f = jit.trace(lambda x, y: jit.tanh(x @ y + 1).sum(0))
+    x, y = jit.randn(3, 4), jit.randn(4, 5)
+    wanted = f(x, y)
+    for _ in range(2):
+        assert_close(f(x.cuda(), y.cuda()).cpu(), wanted, rtol=1e-5, atol=1e-6)
+    assert f.misses == 2
+    f(x, y)
+    assert f.misses == 2 and f.hits == 2
+    g = jit.trace(lambda x: x * 2)
+    g(x), g(x.cuda())
+    assert "x lies on 'cuda:0', not on 'cpu'" in g.explain()
+
+
+def test_copies_are_recorded() -> None:
+    f = jit.trace(lambda x: ((x.cuda() * 2).cpu() + 1, jit.ones(2, device="cuda") + x.to("cuda")))
+    for _ in range(3):
+        a, b = f(jit.tensor([1.0, 2.0]))
+        assert a.tolist() == [3, 5] and a.is_cpu and b.tolist() == [2, 3] and b.is_cuda
+    assert f.hits == 2
+
+
+def test_the_default_device_is_part_of_the_key() -> None:
+    f = jit.trace(lambda x: (jit.zeros(2), x * 2))
+    x = jit.ones(2)
+    assert f(x)[0].is_cpu and f(x)[0].is_cpu
+    with jit.device("cuda"):
+        assert f(x)[0].is_cuda and f(x)[0].is_cuda
+    assert f(x)[0].is_cpu
+
+
+def test_writes_and_random_numbers() -> None:
+    def f(x: Any) -> Any:
+        x.add_(1)
+        return x * jit.rand(3, device=x.device)
+
+    traced = jit.trace(f)
+    for _ in range(3):
+        here, there = jit.zeros(3), jit.zeros(3, device="cuda")
+        jit.manual_seed(1)
+        wanted = f(here)
+        jit.manual_seed(1)
+        assert traced(there).tolist() == wanted.tolist() and there.tolist() == here.tolist()
+    assert traced.hits == 2
