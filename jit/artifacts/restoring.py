@@ -125,13 +125,13 @@ class Reader:
         names = list(function._parameters.named)
 
         def key_of(data: Any) -> Key:
-            structures, tensors, sharing, grad_mode = decode(data)
+            structures, tensors, sharing, grad_mode, home = decode(data)
             fit = isinstance(structures, tuple) and all(type(s) is Structure for s in structures)
-            if not fit or not _is_made_like((tensors, grad_mode), ([tuple], bool)):
+            if not fit or not _is_made_like((tensors, grad_mode, home), ([tuple], bool, str)):
                 raise PlainError("this is no key")
             arguments = zip(names or (f"input_{i}" for i in range(len(structures))), structures, strict=True)
             objects = view_of_objects([(name, value) for name, s in arguments for value in statics(s)])
-            return Key(structures, tensors, sharing, grad_mode, World(view, objects).fingerprint)
+            return Key(structures, tensors, sharing, grad_mode, home, World(view, objects).fingerprint)
 
         for entry in manifest["entries"]:
             key = key_of(entry["key"])

@@ -257,7 +257,7 @@ METHODS: dict[str, Any] = {
     "to": _to, "cpu": lambda self, memory_format=None: _to(self, CPU, memory_format=memory_format),
     "cuda": lambda self, device=None, non_blocking=False: _to(self, accelerator(device)),
     "type": lambda self, dtype=None: repr(self.dtype) if dtype is None else _to(self, dtype),
-    "type_as": lambda self, other: _to(self, other.dtype),
+    "type_as": lambda self, other: _to(self, other),
     "float": _cast(dtypes.float32), "double": _cast(dtypes.float64), "half": _cast(dtypes.float16),
     "bfloat16": _cast(dtypes.bfloat16), "long": _cast(dtypes.int64), "int": _cast(dtypes.int32),
     "cfloat": _cast(dtypes.complex64), "cdouble": _cast(dtypes.complex128), "short": _cast(dtypes.int16),

@@ -84,11 +84,11 @@ class device:  # noqa: N801 - users call it like a function
         return (device, (self._type, self._index))
 
     def __enter__(self) -> device:
-        self._tokens.append(_DEFAULT.set(resolve(self)))
+        self._tokens.append(DEFAULT.set(resolve(self)))
         return self
 
     def __exit__(self, kind: Any, error: BaseException | None, at: TracebackType | None) -> None:
-        _DEFAULT.reset(self._tokens.pop())
+        DEFAULT.reset(self._tokens.pop())
 
 
 def _parsed(text: Any, index: Any) -> tuple[str, int | None]:
@@ -108,7 +108,7 @@ def _parsed(text: Any, index: Any) -> tuple[str, int | None]:
 
 
 CPU = device("cpu")
-_DEFAULT: ContextVar[device] = ContextVar("default_device", default=CPU)
+DEFAULT: ContextVar[device] = ContextVar("default_device", default=CPU)
 """The device on which tensors are made unless they are told otherwise."""
 _COUNTS: dict[str, Callable[[], int | str]] = {}
 """For each kind of devices besides the CPU: how many there are, or a sentence that says why there is none."""
@@ -132,7 +132,7 @@ def resolve(value: Any) -> device:
         SchemaError: `value` does not stand for a device.
     """
     if value is None:
-        return _DEFAULT.get()
+        return DEFAULT.get()
     if value is CPU:
         return CPU
     wanted = value if isinstance(value, device) else device(value)
@@ -153,11 +153,11 @@ def _reason(wanted: device) -> str:
 @contextmanager
 def made_on(home: device) -> Iterator[None]:
     """A block in which tensors are made on a device unless they are told otherwise."""
-    token = _DEFAULT.set(home)
+    token = DEFAULT.set(home)
     try:
         yield
     finally:
-        _DEFAULT.reset(token)
+        DEFAULT.reset(token)
 
 
 def name_of(value: Any) -> str:
@@ -187,9 +187,9 @@ def accelerator(value: Any = None) -> device:
 
 def get_default_device() -> device:
     """The device on which tensors are made by default."""
-    return _DEFAULT.get()
+    return DEFAULT.get()
 
 
 def set_default_device(device: Any) -> None:
     """Set the device on which tensors are made unless another is asked for; None: the CPU."""
-    _DEFAULT.set(CPU if device is None else resolve(device))
+    DEFAULT.set(CPU if device is None else resolve(device))

@@ -388,19 +388,21 @@ def _triangle(m: Any, row: int, col: int, offset: int, lower: bool) -> Any:
     return m.stack(m.nonzero(inside))
 
 
-def _triangle_type(row: int, col: int, offset: int, dtype: DType | None, lower: bool) -> TensorType:
-    return TensorType(dtype or dtypes.int64, _triangle(np, row, col, offset, lower).shape)
+def _triangle_type(
+    row: int, col: int, offset: int, dtype: DType | None, device: str | None, lower: bool
+) -> TensorType:  # fmt: skip
+    return TensorType(dtype or dtypes.int64, _triangle(np, row, col, offset, lower).shape, None, device or "cpu")
 
 
 @array(f"aten::tril_indices(int row, int col, int offset=0, {NEW}", namespaces=("jit",), grad=NOTHING,
-       type=lambda row, col, offset, dtype, device: _triangle_type(row, col, offset, dtype, True))  # fmt: skip
+       type=lambda row, col, offset, dtype, device: _triangle_type(row, col, offset, dtype, device, True))  # fmt: skip
 def tril_indices(m: Numpy, row: int, col: int, offset: int, dtype: DType | None, device: str | None) -> Array:
     """The places on and below a diagonal, [2, count]: a line of row numbers and one of column numbers."""
     return _triangle(m, row, col, offset, True).astype((dtype or dtypes.int64).numpy)
 
 
 @array(f"aten::triu_indices(int row, int col, int offset=0, {NEW}", namespaces=("jit",), grad=NOTHING,
-       type=lambda row, col, offset, dtype, device: _triangle_type(row, col, offset, dtype, False))  # fmt: skip
+       type=lambda row, col, offset, dtype, device: _triangle_type(row, col, offset, dtype, device, False))  # fmt: skip
 def triu_indices(m: Numpy, row: int, col: int, offset: int, dtype: DType | None, device: str | None) -> Array:
     """The places on and above a diagonal, [2, count]: a line of row numbers and one of column numbers."""
     return _triangle(m, row, col, offset, False).astype((dtype or dtypes.int64).numpy)

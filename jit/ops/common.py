@@ -14,7 +14,7 @@ from jit.ir.op import Op, Refusal, absent
 from jit.ir.sizes import SizeExpr
 
 if TYPE_CHECKING:
-    from .protocols import Array, Ints, Number, OnnxWriter, Value
+    from .protocols import Array, Ints, Meta, Number, OnnxWriter, Tensor, Value
 
 SIZES_ONLY = absent("only its sizes are used")
 
@@ -66,6 +66,11 @@ def divides_by_zero(op: Op, values: Sequence[Any]) -> bool:
     """Whether a division of these operands raises where the divisor is 0: one of integers, unless by another number."""
     divisor = values[1]
     return op.compute_dtype(values).is_integral and not (isinstance(divisor, (int, float)) and divisor != 0)
+
+
+def elsewhere(tensor: Tensor, meta: Meta) -> Any:
+    """The device that `meta` tells of, to which `tensor` has to be brought; None if it lies there."""
+    return None if tensor.device == meta.device else meta.device
 
 
 # -- numbers given as attributes ---------------------------------------------------------------------------------

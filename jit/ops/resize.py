@@ -134,7 +134,7 @@ def _declare(name: str, mode: str, rank: int, samples: Callable[[], Any]) -> tup
                      grad=dict(grad_output=_named(backward_grad, "F g", settings)), namespaces=("jit",),
                      onnx=_ABSENT_BACKWARD, samples=_backward_samples(samples, rank))(
         _named(backward, "m grad_output output_size input_size", settings[1:]))  # fmt: skip
-    back.type(_local(lambda grad_output, output_size, input_size, *_: TensorType(grad_output.dtype, tuple(input_size))))
+    back.type(_local(lambda g, output_size, input_size, *_: TensorType(g.dtype, tuple(input_size), None, g.device)))
     _declare_vec(public, rank, index, samples)
     return op, back
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from jit.eager import context
 from jit.eager.pytree import statics
+from jit.ir.devices import get_default_device
 
 from .parameters import FunctionParameters
 from .surroundings.calls import Key, TracedCall, flatten_arguments
@@ -52,5 +53,6 @@ def take_apart(
     around = but_attached(surroundings.promotions.around, [name for name, _ in attached])
     world = World(view, view_of_objects(given, view.footprint, promoted=around), given)
     sharing = sharing_of(leaves)
-    key = Key(structures, tuple(map(kind_of, leaves)), sharing, context.GRAD_ENABLED.get(), world.fingerprint)
+    kinds, home = tuple(map(kind_of, leaves)), str(get_default_device())
+    key = Key(structures, kinds, sharing, context.GRAD_ENABLED.get(), home, world.fingerprint)
     return TracedCall(args, kwargs, names, leaves, structures, world, key, promoted)

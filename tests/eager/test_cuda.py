@@ -77,7 +77,9 @@ def test_a_tensor_knows_its_device(gpu: str) -> None:
     x = jit.ones(2, 3, device="cuda")
     assert x.device == jit.device("cuda", 0) and str(x.device) == gpu
     assert x.is_cuda and not x.is_cpu and x.get_device() == 0
-    assert all(t.device == x.device for t in (x + 1, x[0], x.t(), x.new_zeros(2), jit.zeros_like(x), x.sum(), x.detach()))
+    assert all(
+        t.device == x.device for t in (x + 1, x[0], x.t(), x.new_zeros(2), jit.zeros_like(x), x.sum(), x.detach())
+    )
     assert x.to("cuda") is x and x.cuda() is x and x.cpu().is_cpu and x.cpu().cpu().device.type == "cpu"
     assert x.type_as(jit.ones(2)).is_cpu and jit.ones(2).to(x).is_cuda
 
@@ -140,11 +142,11 @@ def test_views_share_memory_and_versions() -> None:
 
 
 def test_the_same_random_numbers() -> None:
-    for draw in (lambda d: jit.rand(5, device=d), lambda d: jit.randn(4, 3, device=d), lambda d: jit.randperm(9, device=d)):
+    for draw, sizes in ((jit.rand, (5,)), (jit.randn, (4, 3)), (jit.randperm, (9,))):
         jit.manual_seed(3)
-        here = draw("cpu")
+        here = draw(*sizes)
         jit.manual_seed(3)
-        there = draw("cuda")
+        there = draw(*sizes, device="cuda")
         assert there.is_cuda and there.tolist() == here.tolist()
 
 
@@ -153,7 +155,7 @@ def test_a_default_device() -> None:
         assert jit.get_default_device() == jit.device("cuda", 0)
         made = [jit.zeros(2), jit.tensor([1]), jit.arange(3), jit.rand(2), jit.eye(2), jit.as_tensor([2.0])]
         assert all(t.is_cuda for t in made) and jit.zeros(2, device="cpu").is_cpu
-        assert jit.nn.functional.one_hot(jit.tensor([1], device="cpu")).is_cpu  # an operator stays where its operands are
+        assert jit.nn.functional.one_hot(jit.tensor([1], device="cpu")).is_cpu  # it stays where its operands are
     assert jit.zeros(2).is_cpu
 
 
@@ -194,5 +196,5 @@ def test_simulated_arrays_are_not_read_unseen() -> None:
         with pytest.raises(TypeError, match="a numpy array among operands"):
             mixed()
     with pytest.raises(AttributeError, match="CuPy has none"):
-        library.nditer
+        library.nditer()
     assert type(x.sum()) is type(x) and x.get().tolist() == [0, 1, 2] and x[1:].data.ptr == x.data.ptr + 8

@@ -22,7 +22,7 @@ from jit.ir.refusals import FOREIGN, refusal
 
 from . import arrays, large, libraries
 from .libraries import HOST, ArrayLibrary
-from .placing import library_for, on_host, placed
+from .placing import library_for, placed
 
 _HALVES = (dtypes.float16.numpy, dtypes.bfloat16.numpy)
 _SINGLE = dtypes.float32.numpy
@@ -55,11 +55,10 @@ def execute(op: Op, values: Sequence[Any], state: RandomState | None = None) -> 
     Raises:
         Error: The operands do not fit the operator or each other, or lie on different devices.
     """
-    library = library_for(op, values) if libraries.FINDERS else HOST
     try:
-        if library is HOST:
+        if not libraries.FINDERS:
             return _RUNNERS[op.kind](op, values, state, HOST)
-        return _execute_on(library, op, values, state)
+        return _execute_on(library_for(op, values), op, values, state)
     except Error:
         raise
     except FOREIGN as error:
@@ -67,11 +66,11 @@ def execute(op: Op, values: Sequence[Any], state: RandomState | None = None) -> 
 
 
 def _execute_on(library: ArrayLibrary, op: Op, values: Sequence[Any], state: Any) -> list[Any]:
-    """Run `op` on another device than the CPU; on the CPU and back again, if its body needs that."""
+    """Run `op` on a device; on the CPU and back again, if its body needs that."""
     with library.current():
         if not op.runs_on_host:
             return _RUNNERS[op.kind](op, placed(op, values, library), state, library)
-        results = _RUNNERS[op.kind](op, on_host(op, values), state, HOST)
+        results = _RUNNERS[op.kind](op, placed(op, values, HOST), state, HOST)
         return [library.taken(result) if libraries.is_array(result) else result for result in results]
 
 
@@ -122,7 +121,7 @@ def _run_pointwise(op: Op, values: Sequence[Any], state: Any, library: ArrayLibr
         _warnings.reset(token)
 
 
-def _dtypes_of(op: Op, values: Sequence[Any], array: type) -> tuple[Any, Any]:
+def _dtypes_of(op: Op, values: Sequence[Any], array: Any) -> tuple[Any, Any]:
     """(the dtype of the result, the dtype that the body computes in), cached by what the rule looks at."""
     key: list[Any] = [op.name]
     for index in op.promoted:

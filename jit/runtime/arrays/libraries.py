@@ -21,7 +21,7 @@ class ArrayLibrary(Protocol):
 
     device: str
     """The device as graphs write it: "cpu", "cuda:0"."""
-    array: type
+    array: Any
     """The class of its arrays."""
     math: Any
     """The namespace `m` of bodies: numpy's functions for these arrays."""
@@ -43,7 +43,7 @@ class HostLibrary:
     """numpy, for the CPU."""
 
     device = "cpu"
-    array = np.ndarray
+    array: Any = np.ndarray
     math: Any = numpy_math
 
     def current(self) -> AbstractContextManager[Any]:

@@ -32,15 +32,7 @@ def library_for(op: Op, values: Sequence[Any]) -> ArrayLibrary:
 
 def placed(op: Op, values: Sequence[Any], library: ArrayLibrary) -> list[Any]:
     """The arguments with all arrays on the device of a library."""
-    return _moved(op, values, library)
 
-
-def on_host(op: Op, values: Sequence[Any]) -> list[Any]:
-    """The arguments with all arrays on the CPU."""
-    return _moved(op, values, HOST)
-
-
-def _moved(op: Op, values: Sequence[Any], library: ArrayLibrary) -> list[Any]:
     def move(value: Any) -> Any:
         if isinstance(value, (tuple, list)):
             return type(value)(map(move, value))

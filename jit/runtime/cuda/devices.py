@@ -58,7 +58,7 @@ class CudaLibrary:
 
     def __init__(self, index: int, module: Any, special: Any, lapack: Any, place: Callable[[int], Any]) -> None:
         self.device = f"cuda:{index}"
-        self.array: type = module.ndarray
+        self.array: Any = module.ndarray
         self.math = ArrayMath(module, special, lapack, _TransferredPhilox(self))
         self._index, self._module, self._place = index, module, place
 

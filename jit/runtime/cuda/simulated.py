@@ -7,7 +7,7 @@ numpy's as CuPy has, so that code which runs on them is code that runs on a GPU'
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
 from types import ModuleType
 from typing import Any
@@ -117,7 +117,9 @@ class SimulatedArray(NDArrayOperatorsMixin):
         strides: In bytes; row-major if None.
     """
 
-    def __init__(self, shape: Any, dtype: Any = float, memptr: MemoryPointer | None = None, strides: Any = None) -> None:
+    def __init__(
+        self, shape: Any, dtype: Any = float, memptr: MemoryPointer | None = None, strides: Any = None
+    ) -> None:
         dtype = np.dtype(dtype)
         elements = np.empty(shape, dtype) if memptr is None else memptr.seen(shape, dtype, strides)
         self._hold(elements)
@@ -162,7 +164,7 @@ class SimulatedArray(NDArrayOperatorsMixin):
         return self._elements.tolist()
 
     @property
-    def T(self) -> Any:  # noqa: N802 - as numpy calls it
+    def T(self) -> Any:
         """The transposed array."""
         return wrapped(self._elements.T)
 
@@ -314,10 +316,33 @@ class DeviceFunction:
         return _lifted(found) if callable(found) else found
 
 
+class _Runtime:
+    """What stands for `cupy.cuda` and what is in it: there is nothing to wait for."""
+
+    def __init__(self) -> None:
+        self.runtime = self.Stream = self.null = self
+
+    def synchronize(self) -> None:
+        """Wait for nothing."""
+
+    def getDeviceProperties(self, index: int) -> dict[str, Any]:
+        """The facts of the device."""
+        return {"name": b"a simulated GPU"}
+
+    def used_bytes(self) -> int:
+        """The bytes of all allocations."""
+        return sum(memory.size for memory in list(_MEMORY.values()))
+
+
 class SimulatedLibrary(Functions):
     """What stands for the module `cupy`."""
 
     ndarray = SimulatedArray
+    cuda = _Runtime()
+
+    def get_default_memory_pool(self) -> _Runtime:
+        """The allocations."""
+        return self.cuda
 
     def __init__(self) -> None:
         super().__init__(np, ABSENT)
