@@ -69,7 +69,7 @@ def memory_allocated(device: Any = None) -> int:
 
 
 def get_device_name(device: Any = None) -> str:
-    """What a GPU is called.
+    """The name of a GPU.
 
     Args:
         device: The GPU, or its number; the current one if left out.

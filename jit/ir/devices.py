@@ -111,7 +111,7 @@ CPU = device("cpu")
 DEFAULT: ContextVar[device] = ContextVar("default_device", default=CPU)
 """The device on which tensors are made unless they are told otherwise."""
 _COUNTS: dict[str, Callable[[], int | str]] = {}
-"""For each kind of devices besides the CPU: how many there are, or a sentence that says why there is none."""
+"""The number of devices of each kind besides the CPU, or a sentence that says why there is none."""
 
 
 def announce(kind: str, count: Callable[[], int | str]) -> None:

@@ -149,10 +149,9 @@ class Op:
         """Whether the body lays its result out as a memory format asks; all other results are made row-major, see
         Note [Results are row-major]."""
         self.runs_on_host = False
-        """Whether the body needs the CPU whatever the device, as libraries of arrays on others do not have its parts."""
+        """Whether the body needs the CPU whatever the device: libraries of arrays on others lack some of its parts."""
         self.crosses = False
-        """Whether its operands may lie on different devices, as those of a copy do; the result lies where the first does.
-        """
+        """Whether its operands may lie on different devices, as those of a copy do; the result lies with the first."""
         self.is_absolute = False
         """Views: whether the offset counts from the start of the memory, not from the first element of the base."""
         self.shows_all = False

@@ -31,7 +31,8 @@ def _copy_type(self: KnownType, src: KnownType) -> TensorType:
        type=_copy_type, kernel=Kernel(step="copy", moves=True),
        grad=dict(self=lambda F, g: F.zeros_like(g),
                  src=lambda F, g, src_meta:
-                 F._to_copy(F.sum_to_size(g, src_meta.shape), dtype=src_meta.dtype, device=elsewhere(g, src_meta))))  # fmt: skip
+                 F._to_copy(F.sum_to_size(g, src_meta.shape), dtype=src_meta.dtype,
+                            device=elsewhere(g, src_meta))))  # fmt: skip
 def copy(m: Numpy, self: Array, src: Array) -> Array:
     """src, broadcast to the sizes of self and cast to its dtype: what `copy_` writes over self."""
     _check_spread(src.shape, self.shape)

@@ -102,7 +102,8 @@ def test_numpy_needs_a_copy() -> None:
     "mixed",
     [
         lambda a, b: a + b, lambda a, b: b @ a, lambda a, b: jit.cat([a, b]), lambda a, b: jit.where(a > 0, a, b),
-        lambda a, b: jit.nn.functional.linear(a, b), lambda a, b: a.add_(b), lambda a, b: a.index_select(0, b.long()[0]),
+        lambda a, b: jit.nn.functional.linear(a, b), lambda a, b: a.add_(b),
+        lambda a, b: a.index_select(0, b.long()[0]),
     ],
 )  # fmt: skip
 def test_operands_on_two_devices_are_refused(mixed: Any) -> None:

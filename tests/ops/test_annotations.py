@@ -140,7 +140,7 @@ PYTHONS = {name for name in vars(protocols.Arithmetic) if name.startswith("__") 
 )
 def test_protocols_are_implemented(protocol, implementation):
     missing = {name for name in members(protocol) if not hasattr(implementation, name)}
-    source = inspect.getsource(implementation)
+    source = inspect.getsource(implementation if isinstance(implementation, type) else type(implementation))
     missing = {name for name in missing if f"self.{name}" not in source}  # which __init__ sets
     assert missing <= (EAGER_ALONE if implementation is GraphProxy else set())
 

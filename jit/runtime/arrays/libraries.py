@@ -17,7 +17,7 @@ from .large import row_major
 
 
 class ArrayLibrary(Protocol):
-    """What computes with the arrays of one device."""
+    """A library that computes with the arrays of one device."""
 
     device: str
     """The device as graphs write it: "cpu", "cuda:0"."""
@@ -66,9 +66,9 @@ class HostLibrary:
 
 HOST: ArrayLibrary = HostLibrary()
 FINDERS: dict[type, Callable[[Any], ArrayLibrary]] = {}
-"""For each class of arrays besides numpy's: the library of one of them."""
+"""The library of an array, by its class, for classes besides numpy's."""
 FETCHES: dict[type, Callable[[Any], Any]] = {}
-"""For the same classes: the copy of an array for numpy."""
+"""The copy of an array for numpy, by its class, likewise."""
 OPENERS: dict[str, Callable[[int], ArrayLibrary]] = {}
 """The library of a device, by its kind and number."""
 

@@ -1,4 +1,4 @@
-"""On which device an operator runs: where its argument `device` says, or else where its operands lie."""
+"""The device on which an operator runs: that of its argument `device`, or else that of its operands."""
 
 from __future__ import annotations
 

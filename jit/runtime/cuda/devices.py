@@ -97,7 +97,7 @@ class CudaLibrary:
             return int(self._module.get_default_memory_pool().used_bytes())
 
     def name(self) -> str:
-        """What the GPU is called."""
+        """The name of the GPU."""
         properties = self._module.cuda.runtime.getDeviceProperties(self._index)
         return str(properties["name"].decode())
 

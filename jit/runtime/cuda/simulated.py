@@ -30,7 +30,7 @@ ABSENT = frozenset(
 ABSENT_LINALG = frozenset(
     ("diagonal", "matrix_norm", "multi_dot", "outer", "svdvals", "tensordot", "trace", "vecdot", "vector_norm")
 )
-"""The same of numpy.linalg."""
+"""Names of numpy.linalg's that it does not have."""
 SPECIAL = frozenset(
     (
         "bdtr", "bdtrc", "bdtri", "beta", "betainc", "betaincinv", "betaln", "binom", "boxcox", "boxcox1p", "btdtr",
@@ -130,7 +130,7 @@ class SimulatedArray(NDArrayOperatorsMixin):
 
     @property
     def data(self) -> MemoryPointer:
-        """Where it lies."""
+        """The place of its first element."""
         return MemoryPointer(self._memory, address_of(self._elements) - address_of(self._memory.owner))
 
     @property
@@ -140,7 +140,7 @@ class SimulatedArray(NDArrayOperatorsMixin):
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        """What other libraries ask of an array on a GPU."""
+        """The facts that other libraries ask of an array on a GPU."""
         strides = None if self._elements.flags.c_contiguous else self._elements.strides
         return {
             "shape": self._elements.shape, "typestr": self._elements.dtype.str, "strides": strides, "version": 3,
@@ -276,7 +276,7 @@ def _lifted(function: Any) -> Callable[..., Any]:
 # -- functions ---------------------------------------------------------------------------------------------------
 
 
-class Functions:
+class DeviceFunctions:
     """The functions of a module for arrays on the device.
 
     Args:
@@ -293,7 +293,7 @@ class Functions:
             raise AttributeError(f"the simulated device has no {self._module.__name__}.{name}, as CuPy has none")
         found = getattr(self._module, name)
         if isinstance(found, ModuleType):
-            found = Functions(found, ABSENT_LINALG if name == "linalg" else frozenset())
+            found = DeviceFunctions(found, ABSENT_LINALG if name == "linalg" else frozenset())
         elif isinstance(found, np.ufunc):
             found = DeviceFunction(found)
         elif callable(found) and not isinstance(found, type):
@@ -317,7 +317,7 @@ class DeviceFunction:
 
 
 class _Runtime:
-    """What stands for `cupy.cuda` and what is in it: there is nothing to wait for."""
+    """A stand-in for `cupy.cuda` and what is in it: there is nothing to wait for."""
 
     def __init__(self) -> None:
         self.runtime = self.Stream = self.null = self
@@ -334,8 +334,8 @@ class _Runtime:
         return sum(memory.size for memory in list(_MEMORY.values()))
 
 
-class SimulatedLibrary(Functions):
-    """What stands for the module `cupy`."""
+class SimulatedLibrary(DeviceFunctions):
+    """A stand-in for the module `cupy`."""
 
     ndarray = SimulatedArray
     cuda = _Runtime()
@@ -387,21 +387,23 @@ class SimulatedDevice:
 
 @cache
 def library() -> Any:
-    """The module that stands for `cupy`."""
+    """The stand-in for `cupy`."""
     return SimulatedLibrary()
 
 
 @cache
 def special() -> Any:
-    """What stands for `cupyx.scipy.special`."""
+    """A stand-in for `cupyx.scipy.special`."""
     from scipy import special
 
-    return Functions(special, known=SPECIAL)
+    return DeviceFunctions(special, known=SPECIAL)
 
 
 @cache
 def lapack() -> Any:
-    """What stands for `cupyx.scipy.linalg`."""
+    """A stand-in for `cupyx.scipy.linalg`."""
     from scipy import linalg
 
-    return Functions(linalg, known=frozenset(("expm", "khatri_rao", "lu", "lu_factor", "lu_solve", "solve_triangular")))
+    return DeviceFunctions(
+        linalg, known=frozenset(("expm", "khatri_rao", "lu", "lu_factor", "lu_solve", "solve_triangular"))
+    )
