@@ -21,7 +21,8 @@ def interpreted(kernel: DeviceKernel, inputs: list[Array], outputs: list[Array],
     sources = [memory.allocate(a, f"input {number}") for number, a in enumerate(inputs)]
     targets = [memory.reserve(a.shape, a.dtype, f"output {number}") for number, a in enumerate(outputs)]
     errors = memory.allocate(np.zeros(1, np.int32), "errors")
-    params = [np.array(sources + targets, np.int64).tobytes(), bytes(kernel.geometry), errors]
+    data = np.array(sources + targets, np.int64).tobytes()
+    params: list[int | float | bytes] = [data, bytes(kernel.geometry), errors]
     loaded = Loaded(kernel.ptx, memory)
     loaded.launch(kernel.name, kernel.grid.blocks, kernel.grid.threads, params, order=order)
     for target, array in zip(targets, outputs, strict=True):

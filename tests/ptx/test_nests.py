@@ -9,8 +9,9 @@ import pytest
 from jit.runtime.gpu.device import DeviceKernel, device_kernel
 from jit.runtime.kernels.codegen import compile_nest
 
+from ..passes.test_fuse_rows import ONE_KERNEL
 from ..runtime.grid_emulation import GPU
-from ..runtime.test_ptx import FIVE, ONE_KERNEL, Built, group_of
+from ..runtime.test_ptx import FIVE, Built, group_of
 from .nests import assert_same_bits, interpreted
 
 pytestmark = pytest.mark.llvm
