@@ -1,8 +1,4 @@
-"""Kernels for GPUs: run thread by thread on the CPU they agree with the CPU's, and ptxas takes their PTX.
-
-Without ptxas the tests that need it are skipped, and say so. `pip install --no-deps nvidia-cuda-nvcc-cu12` brings one;
-`python -m pytest tests/runtime -k ptxas` then assembles a kernel of every operator, with `-m "slow or not slow"` all.
-"""
+"""Kernels for GPUs, run thread by thread on the CPU: they agree with the CPU's. `test_ptxas` has their assembly."""
 
 from __future__ import annotations
 
@@ -12,19 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jit.ir.errors import CompileError
 from jit.passes.fuse import fuse
-from jit.runtime.gpu import device
-from jit.runtime.gpu.device import device_kernel
 from jit.runtime.kernels.codegen import compile_nest
 from jit.runtime.kernels.fusion import group_nest, supports
 from jit.runtime.kernels.nest import Buffer, Nest
-from jit.runtime.targets.target import Target
 
 from ..passes.test_fuse_rows import ONE_KERNEL, recorded
-from .grid_emulation import GPU, emulated, launch
+from .grid_emulation import emulated, launch
 from .nests_under_test import embedding, lstm_cell, product, reduction, running, softmax
-from .test_ptx_registry import DTYPES, kernels, needs_ptxas, nodes, operators, texts
+from .test_ptx_registry import DTYPES, kernels, nodes, operators
 
 pytestmark = pytest.mark.llvm
 
@@ -38,7 +30,11 @@ def normal(*shape: int, seed: int = 0) -> Array:
 
 def group_of(name: str) -> Built:
     """The one kernel of a test of fusion, with inputs and room for outputs."""
-    function, arrays = ONE_KERNEL[name]
+    return fused(*ONE_KERNEL[name])
+
+
+def fused(function: Any, arrays: list[Array]) -> Built:
+    """The one kernel that a function becomes, with inputs and room for outputs."""
     graph = recorded(function, *arrays)
     assert fuse(graph, supports)
     (group,) = graph.nodes
@@ -94,32 +90,7 @@ def test_threads_compute_groups(name):
     agree(*group_of(name), rtol=2e-6)
 
 
-@needs_ptxas
-@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90"])
-@pytest.mark.parametrize("name", [*FIVE, *ONE_KERNEL])
-def test_ptxas_takes_groups(name, arch):
-    nest = FIVE[name][0] if name in FIVE else group_of(name)[0]
-    kernel = device_kernel(nest, Target.nvidia(arch))
-    assert f".target {arch}" in kernel.ptx
-    assert kernel.assemble()[:4] == b"\x7fELF"
-
-
 # -- every pointwise operator --------------------------------------------------------------------------------------
-
-
-@needs_ptxas
-@operators
-def test_ptxas_takes_a_kernel_of_every_operator(op):
-    for kernel in [*texts(op)][:1]:
-        assert kernel.assemble()[:4] == b"\x7fELF"
-
-
-@pytest.mark.slow
-@needs_ptxas
-@operators
-def test_ptxas_takes_every_kernel_of_every_operator(op):
-    for kernel in texts(op):
-        assert kernel.assemble()[:4] == b"\x7fELF"
 
 
 BITWISE = re.compile(r"libm_|call double @|\bfma\b")
@@ -146,36 +117,3 @@ def some(buffer: Buffer, rng: np.random.Generator) -> Array:
     if buffer.dtype.is_floating_point:
         return rng.uniform(0.05, 0.95, buffer.sizes).astype(buffer.dtype.numpy)
     return rng.integers(1, 2 if buffer.dtype.name == "bool" else 6, buffer.sizes).astype(buffer.dtype.numpy)
-
-
-# -- finding ptxas -------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def forgetful():
-    device.ptxas_path.cache_clear()
-    yield
-    device.ptxas_path.cache_clear()
-
-
-@pytest.mark.parametrize("folder", ["cuda_nvcc", "cu13"])
-def test_ptxas_is_found_in_the_packages_that_carry_it(folder, tmp_path, monkeypatch, forgetful):
-    program = tmp_path / "nvidia" / folder / "bin" / "ptxas"
-    program.parent.mkdir(parents=True)
-    program.touch(mode=0o755)
-    monkeypatch.delenv("CUDA_HOME", raising=False)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.syspath_prepend(tmp_path)
-    assert device.ptxas_path() == str(program)
-
-
-def test_without_ptxas_nothing_is_assembled(monkeypatch):
-    monkeypatch.setattr(device, "ptxas_path", lambda: None)
-    with pytest.raises(CompileError, match="nvidia-cuda-nvcc"):
-        device.assemble(".version 7.0", "sm_80")
-
-
-@needs_ptxas
-def test_what_ptxas_refuses_is_an_error():
-    with pytest.raises(CompileError, match="ptxas refuses"):
-        device.assemble("this is no PTX", GPU.cpu)

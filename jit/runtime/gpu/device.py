@@ -7,15 +7,8 @@ GPUs it is text to look at.
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
-import sys
-import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
-from pathlib import Path
 from typing import Any
 
 from jit.ir.errors import CompileError
@@ -26,6 +19,7 @@ from ..kernels.schedule import Loops, schedule
 from ..llvm.function import LoweredFunction
 from ..targets.target import Target, binding
 from .machine import lower
+from .ptxas import Assembled, assemble
 from .schedule import Grid, grid, without_kept
 
 
@@ -70,8 +64,8 @@ class DeviceKernel:
         """The numbers that it is launched with, as ctypes' int64 array: the second parameter, by value."""
         return words_of(geometry_of(self.nest, self.loops, self.function))
 
-    def assemble(self) -> bytes:
-        """The machine code that ptxas makes of the PTX, see the function `assemble`."""
+    def assemble(self) -> Assembled:
+        """The machine code that ptxas makes of the PTX, see `ptxas.assemble`."""
         return assemble(self.ptx, self.target.cpu)
 
 
@@ -125,42 +119,3 @@ def _compiled(text: str, target: Target) -> str:
 @cache
 def _machine(target: Target) -> Any:
     return target.machine()
-
-
-# -- ptxas -------------------------------------------------------------------------------------------------------
-
-
-def assemble(ptx: str, arch: str) -> bytes:
-    """The machine code (a cubin) that ptxas makes of PTX for an architecture such as "sm_80".
-
-    Takes the ptxas that `ptxas_path` finds; CompileError if there is none, or if it refuses the PTX.
-    """
-    ptxas = ptxas_path()
-    if ptxas is None:
-        raise CompileError("this machine has no ptxas: install a CUDA toolkit, or `pip install nvidia-cuda-nvcc`")
-    with tempfile.TemporaryDirectory() as folder:
-        source, result = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
-        source.write_text(ptx)
-        # Products and sums stay two instructions, as on the CPU.
-        command = [ptxas, f"--gpu-name={arch}", "--fmad=false", str(source), "--output-file", str(result)]
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode != 0:
-            raise CompileError(f"ptxas refuses the kernel ({(done.stderr or done.stdout).strip()}); run it on the CPU")
-        return result.read_bytes()
-
-
-@cache
-def ptxas_path() -> str | None:
-    """The ptxas of $CUDA_HOME, of the PATH, or of the package nvidia-cuda-nvcc; None if there is none."""
-    return next((str(path) for path in _candidates() if os.access(path, os.X_OK)), None)
-
-
-def _candidates() -> Iterator[Path]:
-    if home := os.environ.get("CUDA_HOME"):
-        yield Path(home, "bin", "ptxas")
-    if found := shutil.which("ptxas"):
-        yield Path(found)
-    for folder in sys.path:
-        packages = Path(folder, "nvidia")
-        yield from sorted(packages.glob("c*/bin/ptxas"))
-    yield Path("/usr/local/cuda/bin/ptxas")
