@@ -7,7 +7,7 @@ GPUs it is text to look at.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Any
 
@@ -18,9 +18,10 @@ from ..kernels.nest import Nest
 from ..kernels.schedule import Loops, schedule
 from ..llvm.function import LoweredFunction
 from ..targets.target import Target, binding
+from .kept import without_kept
 from .machine import lower
 from .ptxas import Assembled, assemble
-from .schedule import Grid, grid, without_kept
+from .schedule import Grid, grid
 
 
 @dataclass(frozen=True)
@@ -62,28 +63,33 @@ class DeviceKernel:
     @property
     def geometry(self) -> Any:
         """The numbers that it is launched with, as ctypes' int64 array: the second parameter, by value."""
-        return words_of(geometry_of(self.nest, self.loops, self.function))
+        own, function = self.grid.numbers, self.function
+        others = replace(function, numbers=tuple(name for name in function.numbers if name not in own))
+        rest = iter(geometry_of(self.nest, self.loops, others))
+        return words_of([own[name] if name in own else next(rest) for name in function.numbers])
 
     def assemble(self) -> Assembled:
         """The machine code that ptxas makes of the PTX, see `ptxas.assemble`."""
         return assemble(self.ptx, self.target.cpu)
 
 
-def device_kernel(nest: Nest, target: Target) -> DeviceKernel:
-    """Lower `nest` for a GPU such as `Target.nvidia("sm_80")`.
+def device_kernel(nest: Nest, target: Target, multiprocessors: int | None = None) -> DeviceKernel:
+    """Lower `nest` for a GPU such as `Target.nvidia("sm_80")`, with so many multiprocessors if that is known.
 
-    Raises CompileError if the body asks for something that kernels do not have, or the nest has no points.
+    Their number decides on the blocks that are launched, not on the code or the results. Raises CompileError if the
+    body asks for something that kernels do not have, or the nest has no points.
 
     >>> import numpy as np
     >>> from jit.runtime.kernels.nest import pointwise_nest
     >>> x = np.zeros(1000, np.float32)
     >>> kernel = device_kernel(pointwise_nest(lambda m, a: m.exp(a), [x], [x], name="exps"), Target.nvidia("sm_80"))
     >>> kernel.grid
-    Grid(kind='points', blocks=4, threads=256)
+    Grid(kind='points', blocks=1, threads=256, counts=(250,), group=1, side=4, vectors=4, ahead=1)
     >>> ".entry exps(" in kernel.ptx
     True
     """
-    if not target.is_gpu:
+    dialect = target.family.dialect
+    if dialect is None:
         raise CompileError(
             f"{target.triple} is not a GPU: choose one with Target.nvidia('sm_80') or Target.amdgpu(...)"
         )
@@ -91,7 +97,7 @@ def device_kernel(nest: Nest, target: Target) -> DeviceKernel:
         raise CompileError(f"{nest.name}: a nest without points has nothing to launch; leave it out")
     nest = without_kept(nest)
     loops = schedule(nest)
-    chosen = grid(nest, loops)
+    chosen = grid(nest, loops, dialect, multiprocessors or dialect.multiprocessors)
     return DeviceKernel(nest, loops, chosen, lower(nest, loops, chosen, target), target)
 
 
