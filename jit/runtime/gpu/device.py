@@ -1,6 +1,6 @@
 """A nest as a kernel of a GPU: its LLVM IR, and the assembly that LLVM prints; nothing here needs a GPU or its toolkit.
 
-The end of `nest -> schedule -> gpu.schedule -> gpu.machine -> device`. For NVIDIA's GPUs the assembly is PTX, which the
+The end of `nest -> schedule -> gpu.schedule -> gpu.lowering -> device`. For NVIDIA's GPUs the assembly is PTX, which the
 driver takes to launch a kernel; `ptxas` is run only to see that it accepts the PTX and what the kernel costs. For AMD's
 GPUs it is text to look at.
 """
@@ -19,7 +19,7 @@ from ..kernels.schedule import Loops, schedule
 from ..llvm.function import LoweredFunction
 from ..targets.target import Target, binding
 from .kept import without_kept
-from .machine import lower
+from .lowering import lower
 from .ptxas import Assembled, assemble
 from .schedule import Grid, grid
 

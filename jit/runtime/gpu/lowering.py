@@ -1,18 +1,33 @@
-"""The lowering of a nest for a thread: loops over the row take several turns at once, see Note [Loads go ahead]."""
+"""The lowering of a nest for threads: loops over the row take several turns at once, see Note [Loads go ahead].
+
+Comes after `gpu.schedule`, before `device`; `machine` writes what threads do otherwise than lanes.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+
+from jit.ir.errors import CompileError
 
 from ..kernels.nest import Access, Nest, NestStep
 from ..kernels.schedule import Loops
 from ..llvm.build import Register
+from ..llvm.function import LoweredFunction
 from ..llvm.lowering import NestLowering
 from ..llvm.reduce import AccumulatorChain
+from ..llvm.values import ELEMENT
+from ..targets.target import Target
+from .machine import GridMachine
+from .schedule import Grid
 
-if TYPE_CHECKING:
-    from .machine import GridMachine
+
+def lower(nest: Nest, loops: Loops, grid: Grid, target: Target) -> LoweredFunction:
+    """The function that computes a nest without kept values; CompileError if its body asks for what kernels lack."""
+    for buffer in nest.inputs + nest.outputs:
+        if buffer.dtype not in ELEMENT:
+            raise CompileError(f"kernels do not compute in {buffer.dtype.name}; leave the op out of the fusion group")
+    width = grid.lanes * (grid.group if grid.kind == "rows" else 1)
+    return GridLowering(nest, loops, width, GridMachine(nest, loops, grid, target)).function()
 
 
 class GridLowering(NestLowering):

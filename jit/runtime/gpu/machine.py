@@ -42,19 +42,9 @@ from ..llvm.memory import kept_bytes, kept_type
 from ..llvm.reduce import MONOIDS, AccumulatorChain, Monoid, across_lanes
 from ..llvm.values import ELEMENT, LaneValue
 from ..targets.target import Target
-from .lowering import GridLowering
 from .math import GridMath
 from .memory import DeviceMemory
 from .schedule import TILE, Grid, shared
-
-
-def lower(nest: Nest, loops: Loops, grid: Grid, target: Target) -> LoweredFunction:
-    """The function that computes a nest without kept values; CompileError if its body asks for what kernels lack."""
-    for buffer in nest.inputs + nest.outputs:
-        if buffer.dtype not in ELEMENT:
-            raise CompileError(f"kernels do not compute in {buffer.dtype.name}; leave the op out of the fusion group")
-    width = grid.lanes * (grid.group if grid.kind == "rows" else 1)
-    return GridLowering(nest, loops, width, GridMachine(nest, loops, grid, target)).function()
 
 
 class GridMachine:
