@@ -1,8 +1,4 @@
-"""Kernels for GPUs: run thread by thread on the CPU they agree with the CPU's, and ptxas takes their PTX.
-
-Without ptxas the tests that need it are skipped, and say so. `pip install --no-deps nvidia-cuda-nvcc-cu12` brings one;
-`python -m pytest tests/runtime -k ptxas` then assembles a kernel of every operator, with `-m "slow or not slow"` all.
-"""
+"""Kernels for GPUs, run thread by thread on the CPU: they agree with the CPU's. `test_ptxas` has their assembly."""
 
 from __future__ import annotations
 
@@ -12,19 +8,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jit.ir.errors import CompileError
 from jit.passes.fuse import fuse
-from jit.runtime.gpu import device
-from jit.runtime.gpu.device import device_kernel
+from jit.runtime.gpu.device import DeviceKernel, device_kernel
+from jit.runtime.gpu.schedule import divider
 from jit.runtime.kernels.codegen import compile_nest
 from jit.runtime.kernels.fusion import group_nest, supports
-from jit.runtime.kernels.nest import Buffer, Nest
-from jit.runtime.targets.target import Target
+from jit.runtime.kernels.nest import Buffer, Nest, pointwise_nest
 
 from ..passes.test_fuse_rows import ONE_KERNEL, recorded
 from .grid_emulation import GPU, emulated, launch
+from .kernels_under_test import same_bits
 from .nests_under_test import embedding, lstm_cell, product, reduction, running, softmax
-from .test_ptx_registry import DTYPES, kernels, needs_ptxas, nodes, operators, texts
+from .test_ptx_registry import DTYPES, kernels, nodes, operators
 
 pytestmark = pytest.mark.llvm
 
@@ -38,7 +33,11 @@ def normal(*shape: int, seed: int = 0) -> Array:
 
 def group_of(name: str) -> Built:
     """The one kernel of a test of fusion, with inputs and room for outputs."""
-    function, arrays = ONE_KERNEL[name]
+    return fused(*ONE_KERNEL[name])
+
+
+def fused(function: Any, arrays: list[Array]) -> Built:
+    """The one kernel that a function becomes, with inputs and room for outputs."""
     graph = recorded(function, *arrays)
     assert fuse(graph, supports)
     (group,) = graph.nodes
@@ -94,32 +93,70 @@ def test_threads_compute_groups(name):
     agree(*group_of(name), rtol=2e-6)
 
 
-@needs_ptxas
-@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90"])
-@pytest.mark.parametrize("name", [*FIVE, *ONE_KERNEL])
-def test_ptxas_takes_groups(name, arch):
-    nest = FIVE[name][0] if name in FIVE else group_of(name)[0]
-    kernel = device_kernel(nest, Target.nvidia(arch))
-    assert f".target {arch}" in kernel.ptx
-    assert kernel.assemble()[:4] == b"\x7fELF"
+# -- where threads run ---------------------------------------------------------------------------------------------
+
+M = 1
+"""Multiprocessors, so few that threads have to take several points one after the other."""
+
+
+def equal_bits(nest: Nest, inputs: list[Array], outputs: list[Array]) -> DeviceKernel:
+    """A kernel of few blocks stores what the CPU's stores, bit for bit."""
+    wanted = [a.copy() for a in outputs]
+    compile_nest(nest)(inputs, wanted)
+    kernel = device_kernel(nest, GPU, M)
+    launch(kernel, inputs, outputs)
+    for found, expected in zip(outputs, wanted, strict=True):
+        same_bits(found, expected)
+    return kernel
+
+
+def moved(array: Array, by: int) -> Array:
+    """The same in memory that begins `by` elements behind a multiple of 64 bytes."""
+    whole = np.zeros(array.size + 64 + by, array.dtype)
+    start = (-whole.ctypes.data % 64) // array.itemsize + by
+    found = whole[start : start + array.size].reshape(array.shape)
+    found[...] = array
+    return found
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "float64", "uint8"])
+@pytest.mark.parametrize("count", [4096, 300_003, 5])
+@pytest.mark.parametrize("by", [0, 1])
+def test_threads_take_vectors(dtype, count, by, rng):
+    x, y = (moved(rng.integers(0, 9, count).astype(dtype), where) for where in (0, by))
+    out = moved(np.zeros(count, dtype), 0)
+    kernel = equal_bits(pointwise_nest(lambda m, a, b: a * b + a, [x, y], [out]), [x, y], [out])
+    assert kernel.grid.side == (min(16 // x.itemsize, 8) if count > 5 else 1)
+    assert kernel.grid.numbers["turns",] == (-(-count // (32 * 256 * kernel.grid.lanes)))
+
+
+@pytest.mark.parametrize("shape", [(7, 5, 64), (7, 5, 63), (3, 1001), (9, 6)])
+def test_rows_and_columns_meet_in_vectors(shape, rng):
+    x, row, column = (rng.normal(size=s).astype(np.float32) for s in (shape, shape[-1:], (*shape[:-1], 1)))
+    out = np.zeros(shape, np.float32)
+    nest = pointwise_nest(lambda m, a, b, c: a * c + b, [x, row, column], [out])
+    kernel = equal_bits(nest, [x, row, column], [out])
+    assert kernel.grid.side == (4 if shape[-1] % 4 == 0 or shape[-1] > 64 else 1)
+
+
+def test_results_may_take_the_place_of_operands(rng):
+    x = rng.integers(1, 9, 10_001)
+    wanted = 720 // x
+    launch(device_kernel(pointwise_nest(lambda m, a: 720 // a, [x], [x]), GPU, M), [x], [x])
+    assert np.array_equal(x, wanted)
+
+
+def test_divisions_by_numbers_of_the_launch(rng):
+    counts = [*range(1, 70), 255, 256, 257, 2**16 + 1, 10**9, 2**31 - 1, *rng.integers(1, 2**31, 300)]
+    for count in map(int, counts):
+        times, shift = divider(count)
+        assert times < 2**32
+        for n in (0, count - 1, count, 7 * count - 1, 2**31 - 1, *map(int, rng.integers(0, 2**31, 20))):
+            n %= 2**31
+            assert ((n * times >> 32) + n) >> shift == n // count
 
 
 # -- every pointwise operator --------------------------------------------------------------------------------------
-
-
-@needs_ptxas
-@operators
-def test_ptxas_takes_a_kernel_of_every_operator(op):
-    for kernel in [*texts(op)][:1]:
-        assert kernel.assemble()[:4] == b"\x7fELF"
-
-
-@pytest.mark.slow
-@needs_ptxas
-@operators
-def test_ptxas_takes_every_kernel_of_every_operator(op):
-    for kernel in texts(op):
-        assert kernel.assemble()[:4] == b"\x7fELF"
 
 
 BITWISE = re.compile(r"libm_|call double @|\bfma\b")
@@ -146,36 +183,3 @@ def some(buffer: Buffer, rng: np.random.Generator) -> Array:
     if buffer.dtype.is_floating_point:
         return rng.uniform(0.05, 0.95, buffer.sizes).astype(buffer.dtype.numpy)
     return rng.integers(1, 2 if buffer.dtype.name == "bool" else 6, buffer.sizes).astype(buffer.dtype.numpy)
-
-
-# -- finding ptxas -------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def forgetful():
-    device.ptxas_path.cache_clear()
-    yield
-    device.ptxas_path.cache_clear()
-
-
-@pytest.mark.parametrize("folder", ["cuda_nvcc", "cu13"])
-def test_ptxas_is_found_in_the_packages_that_carry_it(folder, tmp_path, monkeypatch, forgetful):
-    program = tmp_path / "nvidia" / folder / "bin" / "ptxas"
-    program.parent.mkdir(parents=True)
-    program.touch(mode=0o755)
-    monkeypatch.delenv("CUDA_HOME", raising=False)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.syspath_prepend(tmp_path)
-    assert device.ptxas_path() == str(program)
-
-
-def test_without_ptxas_nothing_is_assembled(monkeypatch):
-    monkeypatch.setattr(device, "ptxas_path", lambda: None)
-    with pytest.raises(CompileError, match="nvidia-cuda-nvcc"):
-        device.assemble(".version 7.0", "sm_80")
-
-
-@needs_ptxas
-def test_what_ptxas_refuses_is_an_error():
-    with pytest.raises(CompileError, match="ptxas refuses"):
-        device.assemble("this is no PTX", GPU.cpu)

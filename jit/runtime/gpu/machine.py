@@ -14,10 +14,16 @@ Note [Barriers are for all]
     either in it has the same turns in all threads: where a thread has no point, it does the last one again, takes
     no part in the sum and stores nothing.
 
-        loop:  %base = 0, threads, ...                    the same in all threads
-               %place = min(%base + tid, extent - 1)
-               %inside = %base + tid < extent
+        loop:  %base = 0, lanes of a turn, ...            the same in all threads
+               %place = min(%base + thread, extent - 1)
+               %inside = %base + thread < extent
                %value = select %inside, body(%place), neutral
+
+    Where each thread is for itself, those beyond the last point do nothing instead.
+
+Note [Loads go ahead]
+    A thread that waits for each value before it asks for the next leaves the memory idle. So loops over a row take
+    several turns at once, all of their loads first; the bodies follow, turn by turn, so that sums are the same.
 """
 
 from __future__ import annotations
@@ -27,39 +33,18 @@ from collections.abc import Callable, Hashable, Sequence
 from jit.ir.dtypes import DType
 from jit.ir.errors import CompileError
 
-from ..kernels.nest import Nest, NestScan, NestStep, Operand, Reduce
+from ..kernels.nest import Nest, NestScan, NestStep, Reduce
 from ..kernels.schedule import Loops
 from ..llvm.build import LLVMBuilder, Register
 from ..llvm.function import LoweredFunction
 from ..llvm.lowering import NestLowering
-from ..llvm.memory import NestMemory, kept_bytes, kept_type
-from ..llvm.reduce import MONOIDS, AccumulatorChain
+from ..llvm.memory import kept_bytes, kept_type
+from ..llvm.reduce import MONOIDS, AccumulatorChain, Monoid, across_lanes
 from ..llvm.values import ELEMENT, LaneValue
 from ..targets.target import Target
 from .math import GridMath
+from .memory import DeviceMemory
 from .schedule import TILE, Grid, shared
-
-
-def lower(nest: Nest, loops: Loops, grid: Grid, target: Target) -> LoweredFunction:
-    """The function that computes a nest without kept values; CompileError if its body asks for what kernels lack."""
-    for buffer in nest.inputs + nest.outputs:
-        if buffer.dtype not in ELEMENT:
-            raise CompileError(f"kernels do not compute in {buffer.dtype.name}; leave the op out of the fusion group")
-    width = grid.threads if grid.kind == "rows" else 1
-    return NestLowering(nest, loops, width, GridMachine(nest, loops, grid, target)).function()
-
-
-class DeviceMemory(NestMemory):
-    """The maps of a nest; arrays on a device start at multiples of their itemsize."""
-
-    alignment = ""
-    staged: dict[Operand, Callable[[], LaneValue]]
-    """Operands that are read from shared memory instead."""
-
-    def load(self, operands: Sequence[Operand]) -> list[LaneValue]:
-        """The values of a step's operands."""
-        values = iter(super().load([o for o in operands if o not in self.staged]))
-        return [self.staged[o]() if o in self.staged else next(values) for o in operands]
 
 
 class GridMachine:
@@ -68,20 +53,24 @@ class GridMachine:
     def __init__(self, nest: Nest, loops: Loops, grid: Grid, target: Target) -> None:
         assert target.family.dialect is not None
         self.nest, self.loops, self.grid, self.dialect = nest, loops, grid, target.family.dialect
-        self.builder = LLVMBuilder(1)
+        self.builder = LLVMBuilder(grid.lanes)
         self.math = GridMath(self.builder, target)
-        self.memory: DeviceMemory = DeviceMemory(nest, loops, self.builder, self.math)
-        self.memory.staged = {}
+        self.memory = DeviceMemory(nest, loops, self.builder, self.math, grid)
         self.thread = self._special(self.dialect.thread)
         self.storing: Register | None = None
         """Whether this thread stores what is computed, None if all do."""
+        self.inside: Register | None = None
+        """Whether the current point of the row exists, for each lane if a thread has several; None if it does."""
         self.shared_bytes = 0
 
     def function(self, lowering: NestLowering) -> LoweredFunction:
         """Find the thread's place, then run the steps there."""
-        self._place()
-        for step in self.nest.steps:
-            lowering.step(step)
+
+        def compute() -> None:
+            for step in self.nest.steps:
+                lowering.step(step)
+
+        self._everywhere(compute)
         numbers: tuple[tuple[Hashable, ...], ...] = tuple(self.memory.numbers)  # type: ignore[arg-type]
         lines = [
             f"define {self.dialect.convention} void @kernel({self._parameters(len(numbers))}) {{",
@@ -115,68 +104,101 @@ class GridMachine:
 
     # -- the thread's place --------------------------------------------------------------------------------------
 
-    def _place(self) -> None:
-        """Give the parallel loops the indices of this thread or of its block."""
-        block = self._special(self.dialect.block)
-        extents = [self.memory.number("extent", loop) for loop in range(self.loops.parallel)]
-        if self.grid.kind == "points":
-            block = self._sum(self._product(block, _number(self.grid.threads)), self.thread)
-            self._leave_beyond(block, extents)
+    def _everywhere(self, compute: Callable[[], None]) -> None:
+        """Compute at each place of this thread, or at that of its block."""
+        block, threads = self._special(self.dialect.block), self.grid.threads
         if self.grid.kind == "tiles":
-            self._place_in_tile(block, extents)
+            self._place_in_tile(block)
+            compute()
+        elif self.grid.kind == "rows":
+            row = self._sum(self._product(block, _number(threads // self.grid.group)), self._quotient(self.grid.group))
+            self._place_in_row(row)
+            compute()
         else:
-            self.memory.indices.update(enumerate(self._split(block, extents)))
+            with self.builder.loop(_number(0), self.memory.number("turns"), 1) as turn:
+                chunk = self._sum(self._product(turn.index, self.memory.number("blocks")), block)
+                first = self._sum(self._product(chunk, _number(threads * self.grid.vectors)), self.thread)
+                exists = self.builder.compare("icmp slt", first, self.memory.number("units"))
+                self.builder.when(exists, lambda: self._at_points(first, compute), self.builder.depth)
 
-    def _leave_beyond(self, point: Register, extents: Sequence[Register]) -> None:
-        """End those threads of the last block that have no point to compute."""
-        points = extents[0]
-        for extent in extents[1:]:
-            points = self._product(points, extent)
-        exists = self.builder.compare("icmp slt", point, points)
-        self.builder.write(f"br {exists}, label %inside, label %end", 0)
-        self.builder.block("inside", 0)
+    def _at_points(self, first: Register, compute: Callable[[], None]) -> None:
+        """Compute the points of the vectors that begin with one."""
+        places = self._split(first)
+        lane = self.loops.lane
+        index = self._product(places[lane], _number(self.grid.side))
+        self.memory.indices.update(enumerate(places))
+        self.memory.begin_at(index, self.memory.number("extent", lane))
+        compute()
 
-    def _place_in_tile(self, block: Register, extents: Sequence[Register]) -> None:
+    def _place_in_row(self, row: Register) -> None:
+        """Give the threads of a group their row; those beyond the last compute it again, and do not store it."""
+        units = self.memory.number("units")
+        self.exists = self.builder.compare("icmp slt", row, units)
+        self.member = self.builder.binary("urem", self.thread, _number(self.grid.group))
+        """The number of the thread in its group."""
+        self.memory.indices.update(enumerate(self._split(self._at_most(row, units))))
+
+    def _place_in_tile(self, block: Register) -> None:
         """Give each thread of a tile its result; one beyond the last computes the last again, and does not store it."""
-        row = self.builder.binary("udiv", self.thread, _number(TILE))
-        column = self.builder.binary("urem", self.thread, _number(TILE))
+        row, column = self._quotient(TILE), self.builder.binary("urem", self.thread, _number(TILE))
         self.steps_of = {self.loops.lane: row, self.loops.jam: column}
         """The element of the product's row that a thread stages, of an operand that moves along a loop."""
         places = {self.loops.lane: column, self.loops.jam: row}
-        counts = [self._tiles(extent) if loop in places else extent for loop, extent in enumerate(extents)]
-        for loop, index in enumerate(self._split(block, counts)):
+        for loop, index in enumerate(self._split(block)):
             if loop in places:
+                extent = self.memory.number("extent", loop)
                 index = self._sum(self._product(index, _number(TILE)), places[loop])
-                inside = self.builder.compare("icmp slt", index, extents[loop])
+                inside = self.builder.compare("icmp slt", index, extent)
                 self.storing = inside if self.storing is None else self.builder.binary("and", self.storing, inside)
-                index = self._at_most(index, extents[loop])
+                index = self._at_most(index, extent)
             self.memory.indices[loop] = index
 
-    def _tiles(self, extent: Register) -> Register:
-        return self.builder.binary("udiv", self._sum(extent, _number(TILE - 1)), _number(TILE))
-
-    def _split(self, index: Register, extents: Sequence[Register]) -> list[Register]:
-        """The row-major index as one for each loop."""
+    def _split(self, index: Register) -> list[Register]:
+        """The row-major index of a unit as one for each parallel loop."""
         found: list[Register] = []
-        for extent in reversed(extents[1:]):
-            found.insert(0, self.builder.binary("urem", index, extent))
-            index = self.builder.binary("udiv", index, extent)
-        return [index, *found] if extents else []
+        for loop in reversed(range(1, self.loops.parallel)):
+            index, rest = self._divided(index, loop)
+            found.insert(0, rest)
+        return [index, *found] if self.loops.parallel else []
+
+    def _divided(self, index: Register, loop: int) -> tuple[Register, Register]:
+        """(quotient, remainder) by the units along a loop, see Note [Divisions by numbers known at launch]."""
+        builder, count = self.builder, self.memory.number("count", loop)
+        if self.grid.units >= 1 << 31:
+            return builder.binary("udiv", index, count), builder.binary("urem", index, count)
+        high = builder.binary("lshr", self._product(index, self.memory.number("times", loop)), _number(32))
+        quotient = builder.binary("lshr", self._sum(high, index), self.memory.number("shift", loop))
+        return quotient, builder.binary("sub", index, self._product(quotient, count))
+
+    def _quotient(self, count: int) -> Register:
+        return self.builder.binary("udiv", self.thread, _number(count))
 
     # -- the threads of a row ------------------------------------------------------------------------------------
 
     def enter(self, lowering: NestLowering, loop: int, index: Register, stop: Register) -> None:
-        """A turn of a loop begins; along the row each thread has a point of its own."""
+        """A turn of a loop begins; along the row each thread has points of its own."""
         if self.grid.kind == "rows" and loop == self.loops.lane:
-            place = self._sum(index, self.thread)
-            self.storing = self.builder.compare("icmp slt", place, stop)
-            index = self._at_most(place, stop)
+            index = self._sum(index, self.member)
+            places = self.builder.broadcast(index)
+            if self.builder.width > 1:
+                places = self.builder.binary("add", places, self.memory.distances())
+            self.inside = self.builder.compare("icmp slt", places, self.builder.broadcast(stop))
+            self.memory.inside = self.inside
+            index = self._at_most(index, stop)
+            self.memory.left = self.builder.binary("sub", stop, index)
+        elif loop == len(self.loops.extents) - 1 and self.grid.ahead > 1:
+            self.inside = self.builder.compare("icmp slt", index, stop)
+            index = self._at_most(index, stop)
         self.memory.indices[loop] = index
 
     def begin(self, lowering: NestLowering, step: NestStep) -> None:
         """A step begins; one thread of a row stores what the row comes to."""
-        if self.grid.kind == "rows" and not step.inner:
-            self.storing = self.builder.compare("icmp eq", self.thread, _number(0))
+        self.inside = self.memory.inside = None
+        if self.grid.kind == "rows":
+            self.storing = self.exists
+            if not step.inner:
+                first = self.builder.compare("icmp eq", self.member, _number(0))
+                self.storing = self.builder.binary("and", first, self.exists)
 
     def fold_and_store(
         self,
@@ -186,55 +208,54 @@ class GridMachine:
         guard: Register | None,
     ) -> list[list[Register]]:
         """Let the values join their accumulators and store the others; see Note [Barriers are for all]."""
-        jobs = self.memory.store_jobs(stores)
+        if stores:
+            self._store(self.memory.store_jobs(stores))
+        return [lowering.fold(*fold, self.inside) for fold in folds]
 
-        def write() -> None:
+    def _store(self, jobs: Sequence[tuple[int, Register, Register]]) -> None:
+        """Write to memory, where this thread stores and the point exists."""
+        guards = [guard for guard in (self.storing, self.inside) if guard is not None and guard.type == "i1"]
+
+        def write(mask: Register | None) -> list[Register]:
             for job in jobs:
-                self.memory.store(*job, None)
+                self.memory.store(*job, mask)
+            return []
 
-        if jobs and self.storing is not None:
-            self.builder.when(self.storing, write, self.builder.depth)
+        def both() -> None:
+            self.memory.both_ways(lambda: write(None), write)
+
+        if guards:
+            guard = guards[0] if len(guards) == 1 else self.builder.binary("and", *guards)
+            self.builder.when(guard, both, self.builder.depth)
         else:
-            write()
-        counting = self.storing if self.grid.kind == "rows" else None
-        return [lowering.fold(*fold, counting) for fold in folds]
+            both()
 
     def alone(self, lowering: NestLowering, chain: AccumulatorChain, accumulator: list[LaneValue]) -> list[LaneValue]:
-        """The upper half of the threads joins the lower until one is left: by shared memory, then by shuffles."""
+        """The upper half of a row's lanes joins the lower until one is left: in the thread, then by shuffles."""
         if self.grid.kind != "rows":
             return accumulator
-        count, monoid = self.grid.threads, chain.monoid
-        while count > self.dialect.warp:
-            count //= 2
-            accumulator = monoid.join(self.math, *self._halves(accumulator, count))
+        accumulator = across_lanes(self.math, chain.monoid, accumulator)
+        with self.builder.lanes_of(1):
+            return self._across_threads(chain.monoid, accumulator)
+
+    def _across_threads(self, monoid: Monoid, values: list[LaneValue]) -> list[LaneValue]:
+        count = self.grid.group
         while count > 1:
             count //= 2
-            accumulator = monoid.join(self.math, accumulator, [self._shuffled("down", v, count) for v in accumulator])
-        return [self._shuffled("idx", v, 0) for v in accumulator]
-
-    def _halves(self, values: list[LaneValue], half: int) -> tuple[list[LaneValue], list[LaneValue]]:
-        """The values of the threads t and t + half of the block, for thread t and for thread t + half."""
-        lower = self.builder.binary("and", self.thread, _number(half - 1))
-        upper = self._sum(lower, _number(half))
-        slots = [number * self.grid.threads for number in range(len(values))]
-        for value, slot in zip(values, slots):
-            self._share(slot, self.thread, value)
-        self._barrier()
-        found = [[self._taken(slot, t, v.dtype) for v, slot in zip(values, slots)] for t in (lower, upper)]
-        self._barrier()
-        return found[0], found[1]
+            values = monoid.join(self.math, values, [self._shuffled("down", v, count) for v in values])
+        return [self._shuffled("idx", v, 0) for v in values]
 
     def scanned(
         self, lowering: NestLowering, scan: NestScan, carried: LaneValue, value: LaneValue
     ) -> tuple[LaneValue, Register]:
         """(the running value, what the next turn starts from): a thread takes in those 1, 2, 4, ... before it."""
-        monoid, threads, shift = MONOIDS[scan.monoid], self.grid.threads, 1
+        monoid, threads, shift = MONOIDS[scan.monoid], self.grid.group, 1
         if self.grid.kind != "rows":
             value = monoid.join(self.math, [carried], [value])[0]
             return value, value.register
         neutral = monoid.neutral(self.math, scan.dtype)[0]
         while shift < threads:
-            first = self.builder.compare("icmp slt", self.thread, _number(shift))
+            first = self.builder.compare("icmp slt", self.member, _number(shift))
             before = self.builder.select(first, neutral.register, self._shuffled("up", value, shift).register)
             value = monoid.join(self.math, [LaneValue(self.math, value.dtype, before)], [value])[0]
             shift *= 2
@@ -242,9 +263,11 @@ class GridMachine:
         return value, self._shuffled("idx", value, threads - 1).register
 
     def _shuffled(self, way: str, value: LaneValue, lanes: int) -> LaneValue:
-        """The value of another thread of the warp: `lanes` up, `lanes` down, or that of the lane `lanes` (idx)."""
-        threads, thread = self.grid.threads, self.thread
-        words = [self.dialect.shuffle(self.builder, way, w, lanes, threads, thread) for w in self._words(value)]
+        """The value of another thread of the group: `lanes` up, `lanes` down, or that of the thread `lanes` (idx)."""
+        group, thread = self.grid.group, self.thread
+        if group == 1:
+            return value
+        words = [self.dialect.shuffle(self.builder, way, w, lanes, group, thread) for w in self._words(value)]
         return self._from_words(words, value.dtype)
 
     def _words(self, value: LaneValue) -> list[Register]:
@@ -357,7 +380,8 @@ class GridMachine:
 
     def _special(self, intrinsic: str) -> Register:
         """The number that an intrinsic gives, as i64."""
-        return self.builder.convert("zext", self.builder.call("i32", intrinsic), "i64")
+        with self.builder.lanes_of(1):
+            return self.builder.convert("zext", self.builder.call("i32", intrinsic), "i64")
 
     def _sum(self, a: Register, b: Register) -> Register:
         return a if b.text == "0" else self.builder.binary("add", a, b)

@@ -3,62 +3,189 @@
 Comes after `schedule`, before `gpu.machine`.
 
 Note [Where threads run]
-    points: a thread computes one point of the parallel loops, and the row inside of it, if there is one, by itself.
-            Neighbouring threads are neighbours along the lanes, so that what they read lies side by side.
-    rows:   the row is what lies side by side: the threads of a block share one row. Thread t takes the points t,
-            t + threads, ...; the block has as many threads as a vector on the CPU has lanes, so that a sum is the same
-            tree (Note [The tree of a sum]) and has the same bits.
+    points: a thread computes points of the parallel loops, and the row inside of them, if there is one, by itself.
+            Neighbouring threads are neighbours along the lanes, so that what they read lies side by side. Where all
+            maps move to the next element or stand still, a thread takes 16 bytes at a time (its `side` points), and
+            several such vectors if little is read for each (`vectors`), which lie one block's width apart:
+
+                thread        0 0 0 0 1 1 1 1 ... 255 255 255 255 0 0 0 0 1 1 1 1 ...
+                lane          0 1 2 3 0 1 2 3 ...   0   1   2   3 4 5 6 7 4 5 6 7 ...
+
+            If some array does not begin at a multiple of 16 bytes, lanes are read one by one, as in the last vector.
+            No more blocks run than `BLOCKS` for each multiprocessor; they stride over the rest.
+    rows:   the row is what lies side by side: a warp or less shares a row, and a block has several rows. The lanes of a
+            turn are those of the CPU (Note [The tree of a sum]), so a sum has the same bits; a thread takes several of
+            them if there are more lanes than threads in a warp, and rows shorter than a turn have fewer threads:
+
+                lane          0 1 2 ... 31 32 33 ... 63
+                thread        0 1 2 ... 31  0  1 ... 31
     tiles:  a matrix product: a block computes TILE x TILE results, one each thread. Tiles of the factors pass through
             shared memory, so that an element is read once for TILE results. Terms are added in the order of the row.
 
-Note [Nothing is kept]
-    On the CPU a step may keep values at every point for later steps, in a row that stays in the cache. A thread has
-    no such place, and computes them again instead: the later step takes in the operands and the body of the earlier.
-
-        e = keep(exp(x - top)), total = sum(e)            total = sum(exp(x - top))
-        out = e / total                                   out = exp(x - top) / total
+Note [Divisions by numbers known at launch]
+    A thread finds its place along n loops by n - 1 divisions, which GPUs have no instruction for. The launch passes two
+    numbers for each divisor d: q = (high(n * times) + n) >> shift is n / d for all n below 2**31, where
+    shift = ceil(log2 d), times = 2**32 * (2**shift - d) / d + 1 and high() the upper half of a product.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Hashable
+from dataclasses import dataclass
 
-from ..kernels.lanes import lanes
-from ..kernels.nest import Access, Keep, Local, Nest, NestStep, Operand, Reduce, Result
-from ..kernels.schedule import FIXED, Loops
+from ..kernels.lanes import LONG, MODERATE, lanes
+from ..kernels.nest import Access, Nest, Operand, Reduce
+from ..kernels.schedule import FIXED, UNIT, Loops, is_contraction
+from ..targets.family import Dialect
 from ..targets.target import Target
 
 THREADS = 256
-"""Threads of a block, where nothing else decides."""
+"""Threads of a block."""
+BLOCKS = 32
+"""The most blocks for each multiprocessor, where threads may take one point after the other."""
 TILE = 16
 """The results of a matrix product that a block computes, along either dim."""
+VECTOR_BYTES = 16
+"""The most bytes that an instruction of a thread reads or writes."""
+LANES = 8
+"""The most lanes of a vector."""
+LOADS = 8
+"""Elements that a thread has under way at once in a loop over a row."""
+VECTORS = 4
+"""Vectors that a thread has under way at once."""
 
 
 @dataclass(frozen=True)
 class Grid:
-    """A grid: its number of blocks and threads, and what a thread computes: "points", "rows" or "tiles"."""
+    """A grid: what a thread computes, "points", "rows" or "tiles", by how many blocks and threads."""
 
     kind: str
     blocks: int
     threads: int
+    counts: tuple[int, ...]
+    """The number of vectors, rows or tiles along each parallel loop."""
+    group: int = 1
+    """The threads that share a row."""
+    side: int = 1
+    """The points of a thread that lie side by side."""
+    vectors: int = 1
+    """The vectors that a thread takes at a time."""
+    ahead: int = 1
+    """The turns of the innermost loop over a row whose loads go ahead, see Note [Loads go ahead]."""
+
+    @property
+    def lanes(self) -> int:
+        """The points that a thread takes at a time."""
+        return self.side * self.vectors
+
+    @property
+    def apart(self) -> int:
+        """The distance of a thread's vectors, in points."""
+        return self.group if self.kind == "rows" else self.threads * self.side
+
+    @property
+    def units(self) -> int:
+        """The vectors, rows or tiles of the nest."""
+        return math.prod(self.counts)
+
+    @property
+    def numbers(self) -> dict[tuple[Hashable, ...], int]:
+        """The numbers that a kernel may ask for besides those of its nest."""
+        turns = -(-self.units // (self.blocks * self.threads * self.vectors))
+        found: dict[tuple[Hashable, ...], int] = {("blocks",): self.blocks, ("turns",): turns, ("units",): self.units}
+        for loop, count in enumerate(self.counts):
+            found["count", loop] = count
+            found["times", loop], found["shift", loop] = divider(count)
+        return found
 
 
-def grid(nest: Nest, loops: Loops) -> Grid:
+def divider(count: int) -> tuple[int, int]:
+    """(times, shift) for divisions by `count`, see Note [Divisions by numbers known at launch].
+
+    >>> times, shift = divider(7)
+    >>> ((10**9 * times >> 32) + 10**9 >> shift) == 10**9 // 7
+    True
+    """
+    shift = (count - 1).bit_length()
+    return ((1 << 32) * ((1 << shift) - count)) // count + 1, shift
+
+
+def grid(nest: Nest, loops: Loops, dialect: Dialect, multiprocessors: int) -> Grid:
     """The grid for a nest with at least one point, see Note [Where threads run]."""
     extents = loops.extents[: loops.parallel]
     if loops.along_row:
-        return Grid("rows", math.prod(extents), lanes(nest, loops, _ANY))
+        return _rows(nest, loops, dialect)
     if _is_tiled(nest, loops):
         tiled = (loops.lane, loops.jam)
-        return Grid("tiles", math.prod(-(-n // TILE) if i in tiled else n for i, n in enumerate(extents)), TILE * TILE)
-    return Grid("points", -(-math.prod(extents) // THREADS), THREADS)
+        counts = tuple(-(-n // TILE) if i in tiled else n for i, n in enumerate(extents))
+        return Grid("tiles", math.prod(counts), TILE * TILE, counts)
+    side = _side(nest, loops)
+    vectors = _vectors(nest, loops) if side > 1 else 1
+    counts = tuple(-(-n // side) if i == loops.lane else n for i, n in enumerate(extents))
+    blocks = -(-math.prod(counts) // (THREADS * vectors))
+    ahead = _ahead(loops.extents[-1], side) if loops.reduced and not is_contraction(nest) else 1
+    return Grid("points", min(blocks, BLOCKS * multiprocessors), THREADS, counts, 1, side, vectors, ahead)
+
+
+def _ahead(turns: int, lanes: int) -> int:
+    """The turns of a loop whose loads go ahead: `LOADS` values of a thread, but not more turns than there are."""
+    return min(max(LOADS // lanes, 1), _power_of_two(turns))
+
+
+def _power_of_two(number: int) -> int:
+    """The least that is not below a number."""
+    return 1 << (number - 1).bit_length()
+
+
+# -- rows --------------------------------------------------------------------------------------------------------
+
+
+def _rows(nest: Nest, loops: Loops, dialect: Dialect) -> Grid:
+    """A warp or less for each row."""
+    counts = loops.extents[: loops.parallel]
+    row = loops.extents[loops.lane]
+    turn = min(lanes(nest, loops, _ANY), _power_of_two(row))
+    group = min(turn, dialect.warp)
+    rows, several = THREADS // group, turn // group
+    ahead = _ahead(-(-row // turn), several)
+    return Grid("rows", -(-math.prod(counts) // rows), THREADS, counts, group, vectors=several, ahead=ahead)
 
 
 _ANY = Target("", "", ())
 """A target for questions whose answer does not depend on it: how many lanes share a row."""
+
+# -- points ------------------------------------------------------------------------------------------------------
+
+
+def _side(nest: Nest, loops: Loops) -> int:
+    """The points that a thread takes side by side: as many as fill `VECTOR_BYTES`."""
+    maps = (*nest.reads, *nest.writes)
+    motions = [loops.motion(number, loops.lane) for number in range(len(maps))]
+    if is_contraction(nest) or nest.cost > LONG or not {UNIT} <= {*motions} <= {FIXED, UNIT}:
+        return 1
+    if any(access.within for access in nest.reads) or any(_moves_index(nest, loops, a) for a in nest.reads):
+        return 1
+    buffers = [nest.inputs[a.buffer] for a in nest.reads] + [nest.outputs[a.buffer] for a in nest.writes]
+    widest = max(buffer.dtype.itemsize for buffer, motion in zip(buffers, motions, strict=True) if motion == UNIT)
+    side, extent = min(VECTOR_BYTES // widest, LANES), loops.extents[loops.lane]
+    return side if extent % side == 0 or extent >= 16 * side else 1
+
+
+def _moves_index(nest: Nest, loops: Loops, access: Access) -> bool:
+    """Whether lanes are picked one by one."""
+    return any(loops.motion(nest.reads.index(index.access), loops.lane) != FIXED for index in access.gather)
+
+
+def _vectors(nest: Nest, loops: Loops) -> int:
+    """The vectors of a thread, fewer if much is read for each."""
+    if loops.reduced or loops.parallel > 1 or nest.cost > MODERATE:
+        return 1
+    moving = sum(loops.motion(number, loops.lane) != FIXED for number in range(len(nest.reads)))
+    return 1 << (VECTORS // max(moving, 1)).bit_length() - 1 if moving < VECTORS else 1
+
+
+# -- matrix products ---------------------------------------------------------------------------------------------
 
 
 def _is_tiled(nest: Nest, loops: Loops) -> bool:
@@ -85,71 +212,3 @@ def _moves(nest: Nest, loops: Loops, access: Access, loop: int) -> bool:
     maps = [nest.reads.index(a) for a in (access, *(i.access for i in access.gather))]
     maps += [first_point + nest.points.index(bound) for bound in access.within]
     return any(loops.motion(map, loop) != FIXED for map in maps)
-
-
-# -- kept values -------------------------------------------------------------------------------------------------
-
-_Maker = tuple[NestStep, int, Keep]
-"""The step that makes a kept value, the first of its results, and how it was to be kept."""
-
-
-def without_kept(nest: Nest) -> Nest:
-    """The same nest with no values kept at every point, see Note [Nothing is kept]."""
-    makers: dict[int, _Maker] = {}
-    steps = []
-    for step in nest.steps:
-        step = _taking_in(step, makers)
-        left: list[Result] = []
-        places: list[int] = []
-        first = 0
-        for result in step.results:
-            if isinstance(result, Keep) and step.inner:
-                makers[result.local] = (step, first, result)
-            else:
-                left.append(result)
-                places += range(first, first + result.arity)
-            first += result.arity
-        if len(left) == len(step.results):
-            steps.append(step)
-        elif left:
-            steps.append(replace(step, results=tuple(left), body=_picking(step.body, places)))
-    return replace(nest, steps=tuple(steps))
-
-
-def _taking_in(step: NestStep, makers: dict[int, _Maker]) -> NestStep:
-    """A step that computes again what it was to read."""
-    found = [makers.get(o.number) if isinstance(o, Local) else None for o in step.reads]
-    if not any(found):
-        return step
-    parts = [maker[0].reads if maker else (operand,) for maker, operand in zip(found, step.reads, strict=True)]
-    counts = [len(part) for part in parts]
-
-    def body(m: Any, *values: Any) -> Any:
-        rest, taken = list(values), []
-        for maker, count in zip(found, counts, strict=True):
-            own, rest = rest[:count], rest[count:]
-            taken.append(_again(m, maker, own) if maker else own[0])
-        return step.body(m, *taken)
-
-    return replace(step, reads=tuple(o for part in parts for o in part), body=body)
-
-
-def _again(m: Any, maker: _Maker, values: Sequence[Any]) -> Any:
-    step, place, keep = maker
-    value = _results(step.body, m, values)[place]
-    return value if hasattr(value, "dtype") else m.constant(value, keep.dtype)
-
-
-def _picking(body: Callable[..., Any], places: Sequence[int]) -> Callable[..., Any]:
-    """A body with some of the results of another."""
-
-    def picked(m: Any, *values: Any) -> Any:
-        results = _results(body, m, values)
-        return tuple(results[place] for place in places)
-
-    return picked
-
-
-def _results(body: Callable[..., Any], m: Any, values: Sequence[Any]) -> Sequence[Any]:
-    returned = body(m, *values)
-    return returned if isinstance(returned, (tuple, list)) else (returned,)

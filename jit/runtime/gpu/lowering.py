@@ -1,0 +1,80 @@
+"""The lowering of a nest for threads: loops over the row take several turns at once, see Note [Loads go ahead].
+
+Comes after `gpu.schedule`, before `device`; `machine` writes what threads do otherwise than lanes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jit.ir.errors import CompileError
+
+from ..kernels.nest import Access, Nest, NestStep
+from ..kernels.schedule import Loops
+from ..llvm.build import Register
+from ..llvm.function import LoweredFunction
+from ..llvm.lowering import NestLowering
+from ..llvm.reduce import AccumulatorChain
+from ..llvm.values import ELEMENT
+from ..targets.target import Target
+from .machine import GridMachine
+from .schedule import Grid
+
+
+def lower(nest: Nest, loops: Loops, grid: Grid, target: Target) -> LoweredFunction:
+    """The function that computes a nest without kept values; CompileError if its body asks for what kernels lack."""
+    for buffer in nest.inputs + nest.outputs:
+        if buffer.dtype not in ELEMENT:
+            raise CompileError(f"kernels do not compute in {buffer.dtype.name}; leave the op out of the fusion group")
+    width = grid.lanes * (grid.group if grid.kind == "rows" else 1)
+    return GridLowering(nest, loops, width, GridMachine(nest, loops, grid, target)).function()
+
+
+class GridLowering(NestLowering):
+    """One kernel under construction."""
+
+    def __init__(self, nest: Nest, loops: Loops, width: int, machine: GridMachine) -> None:
+        super().__init__(nest, loops, width, machine)
+        self.grid, self.device_memory = machine.grid, machine.memory
+
+    def _turns(
+        self,
+        loop: int,
+        step: NestStep,
+        chains: list[AccumulatorChain],
+        initial: Sequence[Register],
+        start: Register,
+        stop: Register,
+    ) -> list[Register]:
+        count = self.grid.ahead
+        if loop != len(self.loops.extents) - 1 or count == 1:
+            return super()._turns(loop, step, chains, initial, start, stop)
+        turn = self.width if loop == self.loops.lane else 1
+        with self.builder.loop(start, stop, count * turn, initial) as opened:
+            steps = [Register(str(number * turn), "i64") for number in range(count)]
+            places = [self.builder.binary("add", opened.index, step) for step in steps]
+            opened.following = self._several(loop, step, chains, opened.carried, places)
+        return opened.results
+
+    def _several(
+        self,
+        loop: int,
+        step: NestStep,
+        chains: list[AccumulatorChain],
+        carried: list[Register],
+        places: Sequence[Register],
+    ) -> list[Register]:
+        """The body at several places of the row, after all of their loads."""
+        memory, stop = self.device_memory, self.memory.number("extent", loop)
+
+        def enter(place: Register) -> None:
+            self.machine.enter(self, loop, place, stop)
+
+        reads = [o for o in dict.fromkeys(step.reads) if isinstance(o, Access)]
+        loaded = memory.load_ahead(reads, places, enter)
+        for place, values in zip(places, loaded, strict=True):
+            enter(place)
+            memory.loaded = values
+            carried = self.points(step, self.values(chains, carried))
+        memory.loaded = {}
+        return carried
