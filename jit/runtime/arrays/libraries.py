@@ -6,7 +6,7 @@ without one pays for them with a single test.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
@@ -38,6 +38,9 @@ class ArrayLibrary(Protocol):
     def is_writable(self, array: Any) -> bool:
         """Whether its elements may be written to."""
 
+    def kernel(self, nest: Any) -> Callable[[Sequence[Any], Sequence[Any]], None]:
+        """A nest compiled for the device: fills outputs, given inputs; CompileError if there is no code for it."""
+
 
 class HostLibrary:
     """numpy, for the CPU."""
@@ -62,6 +65,12 @@ class HostLibrary:
     def is_writable(self, array: Any) -> bool:
         """Whether its elements may be written to."""
         return bool(array.flags.writeable)
+
+    def kernel(self, nest: Any) -> Callable[[Sequence[Any], Sequence[Any]], None]:
+        """A nest compiled for the CPU: fills outputs, given inputs; CompileError if there is no code for it."""
+        from ..kernels.codegen import compile_nest
+
+        return compile_nest(nest)
 
 
 HOST: ArrayLibrary = HostLibrary()

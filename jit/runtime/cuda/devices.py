@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import cache
 from typing import Any
@@ -15,6 +15,8 @@ from jit.ir.errors import UsageError
 
 from ..arrays import libraries, philox
 from ..arrays.array_math import ArrayMath
+from .driver import CudaDriver
+from .launching import CudaKernel, Driver, simulated_driver
 
 SIMULATED = "JIT_CUDA"
 """The environment variable that asks for the simulated device, with the value "simulate"."""
@@ -54,13 +56,17 @@ class CudaLibrary:
         special: `cupyx.scipy.special`, likewise.
         lapack: `cupyx.scipy.linalg`, likewise.
         place: Makes the context manager of a device of its number.
+        driver: Loads kernels and launches them.
     """
 
-    def __init__(self, index: int, module: Any, special: Any, lapack: Any, place: Callable[[int], Any]) -> None:
+    def __init__(
+        self, index: int, module: Any, special: Any, lapack: Any, place: Callable[[int], Any],
+        driver: Callable[[], Driver],
+    ) -> None:  # fmt: skip
         self.device = f"cuda:{index}"
         self.array: Any = module.ndarray
         self.math = ArrayMath(module, special, lapack, _TransferredPhilox(self))
-        self._index, self._module, self._place = index, module, place
+        self._index, self._module, self._place, self._driver = index, module, place, driver
 
     def current(self) -> AbstractContextManager[Any]:
         """A block in which arrays are made on this GPU."""
@@ -85,6 +91,15 @@ class CudaLibrary:
     def is_writable(self, array: Any) -> bool:
         """True: memory of a GPU is not read-only."""
         return True
+
+    def kernel(self, nest: Any) -> Callable[[Sequence[Any], Sequence[Any]], None]:
+        """A nest compiled for this GPU: fills outputs, given inputs; CompileError if there is no code for it."""
+        return CudaKernel(nest, self.architecture, self._driver(), self._module)
+
+    @property
+    def architecture(self) -> str:
+        """The architecture of the GPU: "sm_90"."""
+        return f"sm_{self._place(self._index).compute_capability}"
 
     def synchronize(self) -> None:
         """Wait until all work is done."""
@@ -128,7 +143,7 @@ def open_device(index: int) -> CudaLibrary:
         made = _simulated(index)
     else:
         cupy, special, linalg = _cupy(), *_of_scipy()
-        made = CudaLibrary(index, cupy, special, linalg, cupy.cuda.Device)
+        made = CudaLibrary(index, cupy, special, linalg, cupy.cuda.Device, lambda: CudaDriver(cupy))
     libraries.add_library(made.array, lambda array: open_device(array.device.id), lambda array: array.get())
     return made
 
@@ -142,7 +157,8 @@ def _of_scipy() -> tuple[Any, Any]:
 def _simulated(index: int) -> CudaLibrary:
     from . import simulated
 
-    return CudaLibrary(index, simulated.library(), simulated.special(), simulated.lapack(), simulated.SimulatedDevice)
+    module, special, lapack = simulated.library(), simulated.special(), simulated.lapack()
+    return CudaLibrary(index, module, special, lapack, simulated.SimulatedDevice, simulated_driver)
 
 
 def announce_devices() -> None:

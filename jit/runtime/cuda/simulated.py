@@ -377,6 +377,7 @@ class SimulatedDevice:
 
     def __init__(self, id: int) -> None:
         self.id = id
+        self.compute_capability = "90"
 
     def __enter__(self) -> SimulatedDevice:
         return self

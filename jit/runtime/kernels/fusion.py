@@ -44,8 +44,8 @@ from jit.passes.support.spaces import (
     sizes_of,
 )
 
+from ..arrays.libraries import library_on
 from . import recipes
-from .codegen import Kernel, compile_nest
 from .nest import Access, Buffer, Index, Keep, Local, Nest, NestStep, Position, Reduce, Result
 from .terms import Apply, Read, Reduced, Term, Terms, dtype_of, expanded, wide
 
@@ -64,9 +64,10 @@ class FusedGroup:
         self._body: Graph = node.attributes["body"]
         self._interpret = otherwise
         """Runs the body where there is no kernel."""
-        self._kernels: dict[Any, Kernel | None] = {}
+        self._kernels: dict[Any, Any] = {}
         self._lock = threading.Lock()
         self._types = [value.type for value in self._body.outputs]
+        self._library = library_on(self._types[0].device)
 
     def __call__(self, inputs: Arrays) -> list[Any]:
         """Run the group."""
@@ -79,18 +80,18 @@ class FusedGroup:
         kernel = self._kernels[key]
         if kernel is None:
             return self._interpret(inputs)
-        outputs = [np.empty(t.sizes, t.dtype.numpy) for t in self._types]
+        outputs = [self._library.math.empty(t.sizes, t.dtype.numpy) for t in self._types]
         kernel(inputs, outputs)
         return outputs
 
     @property
-    def kernels(self) -> list[Kernel]:
+    def kernels(self) -> list[Any]:
         """The kernels compiled so far, one per layout of the inputs."""
         return [kernel for kernel in self._kernels.values() if kernel is not None]
 
-    def _compile(self, inputs: Arrays) -> Kernel | None:
+    def _compile(self, inputs: Arrays) -> Any:
         try:
-            return compile_nest(group_nest(self._body, [Buffer.like(a) for a in inputs]))
+            return self._library.kernel(group_nest(self._body, [Buffer.like(a) for a in inputs]))
         except CompileError:
             return None
 

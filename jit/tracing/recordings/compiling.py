@@ -71,7 +71,8 @@ def supported(node: Node) -> bool:
     """Whether there is a kernel for a node."""
     from jit.runtime.kernels.fusion import supports
 
-    return all(lies_on_host(value) for value in (*node.inputs, *node.outputs)) and supports(node)
+    tensors = (v.type for v in (*node.inputs, *node.outputs) if isinstance(v.type, TensorType))
+    return len({type.device for type in tensors}) <= 1 and supports(node)
 
 
 def is_on_host(graph: Graph) -> bool:
