@@ -1,4 +1,4 @@
-"""The driver of the simulated device: the interpreter executes the PTX that a driver would get, on the device's arrays."""
+"""The driver of the simulated device: the interpreter executes the PTX that a driver would get, on its arrays."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from ..targets.target import Target
 
 
 class Driver(Protocol):
-    """What loads kernels and launches them; see `CudaDriver`."""
+    """The part of a driver that loads kernels and launches them; see `CudaDriver`."""
 
     def load(self, ptx: str, name: str) -> Any:
         """The function of this name in a PTX text."""

@@ -20,8 +20,6 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from jit.ir import Graph, Node, TensorType, Value, find, kernel_of
 from jit.ir.errors import CompileError
 from jit.ir.geometry import Geometry
