@@ -91,3 +91,31 @@ def test_views_that_begin_anywhere(driver: InterpretingDriver) -> None:
         for _ in range(2):
             assert_close(f(whole.cuda()[start : start + 150]).cpu(), f(part), rtol=1e-6, atol=1e-6)
     assert driver.launches
+
+
+def test_kernels_serve_sizes_that_vary(driver: InterpretingDriver) -> None:
+    loaded: list[str] = []
+    load = driver.load
+    driver.load = lambda ptx, name: (loaded.append(name), load(ptx, name))[1]  # type: ignore[method-assign]
+    f = jit.trace(lambda x: jit.softmax(jit.tanh(x) * x.shape[0], -1).sum(0))
+    for rows in (5, 6, 7, 9, 12, 7):
+        x = jit.randn(rows, 33)
+        assert_close(f(x.cuda()).cpu(), jit.softmax(jit.tanh(x) * rows, -1).sum(0), rtol=1e-5, atol=1e-6)
+    assert f.misses <= 2 and len(driver.launches) == 2 * f.hits
+    assert len(loaded) < len(driver.launches) / 2
+
+
+def test_gradients_of_sizes_that_vary(driver: InterpretingDriver) -> None:
+    net = nn.Sequential(nn.Linear(6, 8), nn.GELU(), nn.LayerNorm(8), nn.Linear(8, 2))
+    there = nn.Sequential(nn.Linear(6, 8), nn.GELU(), nn.LayerNorm(8), nn.Linear(8, 2))
+    there.load_state_dict(net.state_dict())
+    there = there.to("cuda")
+    traced = jit.trace(there)
+    for rows in (4, 5, 6, 7, 5):
+        x = jit.randn(rows, 6)
+        for module, run, given in ((net, net, x), (there, traced, x.cuda())):
+            module.zero_grad()
+            (run(given) ** 2).sum().backward()
+        for one, two in zip(there.parameters(), net.parameters(), strict=True):
+            assert_close(one.grad.cpu(), two.grad, rtol=1e-4, atol=1e-5)
+    assert driver.launches

@@ -143,7 +143,8 @@ def open_device(index: int) -> CudaLibrary:
         made = _simulated(index)
     else:
         cupy, special, linalg = _cupy(), *_of_scipy()
-        made = CudaLibrary(index, cupy, special, linalg, cupy.cuda.Device, lambda: CudaDriver(cupy))
+        driver = CudaDriver(cupy)
+        made = CudaLibrary(index, cupy, special, linalg, cupy.cuda.Device, lambda: driver)
     libraries.add_library(made.array, lambda array: open_device(array.device.id), lambda array: array.get())
     return made
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, Protocol
+from weakref import WeakKeyDictionary
 
 from jit.ir.errors import CompileError
 
-from ..gpu.device import device_kernel
+from ..gpu.device import DeviceKernel, device_kernel
 from ..kernels.codegen import check_status
 from ..kernels.nest import Nest
 from ..targets.target import Target
@@ -40,10 +41,8 @@ class CudaKernel:
 
     def __init__(self, nest: Nest, architecture: str, driver: Driver, module: Any) -> None:
         self.device_kernel = device_kernel(nest, Target.nvidia(architecture))
-        ptx = self.device_kernel.ptx
-        self._function = driver.load(ptx, self.device_kernel.name)
+        self._function, self._may_fail = _loaded(driver, self.device_kernel)
         self._driver, self._module = driver, module
-        self._may_fail = any(word in ptx for word in _REPORTS)
         self._errors = module.zeros(1, "int32")
 
     def __call__(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
@@ -59,6 +58,19 @@ class CudaKernel:
         self._driver.launch(self._function, grid.blocks, grid.threads, arrays, self.device_kernel.geometry, errors)
         if self._may_fail:
             check_status(int(errors[0]))
+
+
+_LOADED: WeakKeyDictionary[Driver, dict[tuple[Target, str], tuple[Any, bool]]] = WeakKeyDictionary()
+"""The functions that drivers have loaded, by the LLVM IR that they were made of."""
+
+
+def _loaded(driver: Driver, kernel: DeviceKernel) -> tuple[Any, bool]:
+    """The function of a kernel, and whether it may fail; kernels that differ in sizes alone have one."""
+    known = _LOADED.setdefault(driver, {})
+    key = kernel.target, kernel.function.text(kernel.name)
+    if key not in known:
+        known[key] = driver.load(kernel.ptx, kernel.name), any(word in kernel.ptx for word in _REPORTS)
+    return known[key]
 
 
 _REPORTS = ("atom.", "red.")
