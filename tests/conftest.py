@@ -64,8 +64,9 @@ def rng(seed: int) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
-@pytest.fixture
-def gpu(monkeypatch: pytest.MonkeyPatch) -> str:
-    """A device other than the CPU: the simulated one."""
-    monkeypatch.setenv("JIT_CUDA", "simulate")
-    return "cuda:0"
+@pytest.fixture(params=["simulated", pytest.param("real", marks=pytest.mark.cuda)])
+def gpu(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A device other than the CPU: the simulated one, and, where there is one, a GPU (`-m cuda`)."""
+    if request.param == "simulated":
+        monkeypatch.setenv("JIT_CUDA", "simulate")
+    return str(request.param)

@@ -10,7 +10,7 @@ import pytest
 
 import jit
 from jit import nn
-from jit.runtime.cuda import launching
+from jit.runtime.cuda import devices, launching
 from tests.passes.test_fuse_rows import ONE_KERNEL
 from tests.ptx.device import InterpretingDriver
 from tests.tolerances import assert_close
@@ -18,12 +18,36 @@ from tests.tolerances import assert_close
 pytestmark = [pytest.mark.llvm, pytest.mark.usefixtures("gpu")]
 
 
+class CountingDriver:
+    """The driver of a GPU, which counts the launches."""
+
+    def __init__(self, driver: launching.Driver) -> None:
+        self._driver, self._names = driver, dict[Any, str]()
+        self.launches: list[str] = []
+
+    def load(self, ptx: str, name: str) -> Any:
+        function = self._driver.load(ptx, name)
+        self._names[function] = name
+        return function
+
+    def launch(self, function: Any, *rest: Any) -> None:
+        self.launches.append(self._names[function])
+        self._driver.launch(function, *rest)
+
+
 @pytest.fixture
-def driver() -> Iterator[InterpretingDriver]:
-    made = InterpretingDriver()
-    launching.use(made)
-    yield made
-    launching.use(launching.NoDriver())
+def driver(gpu: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """What loads and launches kernels: the interpreter, or a GPU's driver."""
+    if gpu == "simulated":
+        made: Any = InterpretingDriver()
+        launching.use(made)
+        yield made
+        launching.use(launching.NoDriver())
+    else:
+        library = devices.open_device(0)
+        made = CountingDriver(library._driver())
+        monkeypatch.setattr(library, "_driver", lambda: made)
+        yield made
 
 
 def tensors(arrays: Any, device: str) -> list[Any]:
@@ -31,7 +55,7 @@ def tensors(arrays: Any, device: str) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", ONE_KERNEL)
-def test_groups_of_rows_are_one_kernel(name: str, driver: InterpretingDriver) -> None:
+def test_groups_of_rows_are_one_kernel(name: str, driver: Any) -> None:
     function, arrays = ONE_KERNEL[name]
     traced = jit.trace(function)
     wanted = function(*tensors(arrays, "cpu"))
@@ -44,7 +68,7 @@ def test_groups_of_rows_are_one_kernel(name: str, driver: InterpretingDriver) ->
     assert len(driver.launches) == 1
 
 
-def test_a_step_of_training_runs_in_kernels(driver: InterpretingDriver) -> None:
+def test_a_step_of_training_runs_in_kernels(driver: Any) -> None:
     def losses(device: str, traced: bool) -> list[float]:
         jit.manual_seed(7)
         net = nn.Sequential(nn.Linear(6, 16), nn.GELU(), nn.LayerNorm(16), nn.Linear(16, 3))
@@ -66,7 +90,7 @@ def test_a_step_of_training_runs_in_kernels(driver: InterpretingDriver) -> None:
     assert any("gelu" in name for name in driver.launches) and any("norm" in name for name in driver.launches)
 
 
-def test_a_kernel_that_fails_says_so(driver: InterpretingDriver) -> None:
+def test_a_kernel_that_fails_says_so(driver: Any) -> None:
     f = jit.trace(lambda x, y: (x + 1) // y)
     x = jit.tensor([6, 7], device="cuda")
     for _ in range(3):
@@ -76,14 +100,14 @@ def test_a_kernel_that_fails_says_so(driver: InterpretingDriver) -> None:
     assert driver.launches
 
 
-def test_without_a_driver_operators_run_one_by_one() -> None:
+def test_without_a_driver_operators_run_one_by_one(gpu: str) -> None:
     f = jit.trace(lambda x: jit.tanh(x * 2) + 1)
     x = jit.ones(3, device="cuda")
     for _ in range(3):
         assert_close(f(x).cpu(), np.tanh(2 * np.ones(3, np.float32)) + 1, rtol=1e-6, atol=1e-6)
 
 
-def test_views_that_begin_anywhere(driver: InterpretingDriver) -> None:
+def test_views_that_begin_anywhere(driver: Any) -> None:
     f = jit.trace(lambda x: jit.exp(x) * 2 - x)
     whole = jit.randn(200)
     for start in (0, 1, 3):
@@ -93,7 +117,7 @@ def test_views_that_begin_anywhere(driver: InterpretingDriver) -> None:
     assert driver.launches
 
 
-def test_kernels_serve_sizes_that_vary(driver: InterpretingDriver) -> None:
+def test_kernels_serve_sizes_that_vary(driver: Any) -> None:
     loaded: list[str] = []
     load = driver.load
     driver.load = lambda ptx, name: (loaded.append(name), load(ptx, name))[1]  # type: ignore[method-assign]
@@ -105,7 +129,7 @@ def test_kernels_serve_sizes_that_vary(driver: InterpretingDriver) -> None:
     assert loaded.count("tanh_mul_softmax") == 1 and driver.launches.count("tanh_mul_softmax") > 1
 
 
-def test_gradients_of_sizes_that_vary(driver: InterpretingDriver) -> None:
+def test_gradients_of_sizes_that_vary(driver: Any) -> None:
     net = nn.Sequential(nn.Linear(6, 8), nn.GELU(), nn.LayerNorm(8), nn.Linear(8, 2))
     there = nn.Sequential(nn.Linear(6, 8), nn.GELU(), nn.LayerNorm(8), nn.Linear(8, 2))
     there.load_state_dict(net.state_dict())

@@ -133,19 +133,23 @@ class _TransferredPhilox:
         return draw
 
 
-@cache
 def open_device(index: int) -> CudaLibrary:
-    """The library of a GPU; from now on its arrays are known."""
+    """The library of a GPU, or of the simulated one; from now on its arrays are known."""
     counted = device_count()
     if isinstance(counted, str):
         raise UsageError(f"there is no device 'cuda:{index}' here, {counted}")
-    if is_simulated():
+    return _opened(index, is_simulated())
+
+
+@cache
+def _opened(index: int, simulated: bool) -> CudaLibrary:
+    if simulated:
         made = _simulated(index)
     else:
         cupy, special, linalg = _cupy(), *_of_scipy()
         driver = CudaDriver(cupy)
         made = CudaLibrary(index, cupy, special, linalg, cupy.cuda.Device, lambda: driver)
-    libraries.add_library(made.array, lambda array: open_device(array.device.id), lambda array: array.get())
+    libraries.add_library(made.array, lambda array: _opened(array.device.id, simulated), lambda array: array.get())
     return made
 
 
