@@ -38,13 +38,13 @@ def computing(lines: str, result: Any, inputs: Sequence[Any]) -> str:
     dtypes = dict(zip("d" + names, map(np.dtype, (result, *inputs))))
     widths = {name: dtype.itemsize for name, dtype in dtypes.items()}
     registers = "".join(f".reg .b{max(8 * widths[n], 16)} %{n}; .reg .b64 %at_{n}; " for n in widths)
-    text = ["cvt.u64.u32 %tid, %number;"]
+    text = ["cvt.u64.u32 %place, %number;"]
     for number, (name, width) in enumerate(widths.items()):
-        text.append(f"ld.param.u64 %base, [p{number}]; mad.lo.u64 %at_{name}, %tid, {width}, %base;")
+        text.append(f"ld.param.u64 %base, [p{number}]; mad.lo.u64 %at_{name}, %place, {width}, %base;")
         if name != "d":
             text.append(f"ld.global.b{8 * width} %{name}, [%at_{name}];")
     body = "mov.u32 %number, %tid.x; " + "\n".join([*text, lines, f"st.global.b{8 * widths['d']} [%at_d], %d; ret;"])
-    return kernel(body, f"{registers} .reg .b64 %tid, %base; .reg .b32 %number;", len(dtypes))
+    return kernel(body, f"{registers} .reg .b64 %place, %base; .reg .b32 %number;", len(dtypes))
 
 
 def computed(lines: str, result: Any, *inputs: Array) -> Array:

@@ -158,6 +158,15 @@ class Memory:
             raise OutOfBounds(f"a copy of {size} bytes", address=address)
         return found.storage, address - found.address
 
+    def _missed(self, address: int, width: int) -> str:
+        """An access out of bounds by the allocation that lies before it."""
+        place = bisect.bisect_right(self._bases, address) - 1
+        if place < 0:
+            return f"an access of {width} bytes before all allocations"
+        before = self._allocations[place]
+        behind = address + width - before.address - before.storage.size
+        return f"an access of {width} bytes that ends {behind} bytes behind {before.name or 'an allocation'}"
+
     def pieces(self, addresses: Array, width: int) -> Iterator[Piece]:
         """An access of many lanes by allocations; OutOfBounds for a lane that misses them all."""
         left = np.arange(len(addresses))
@@ -165,12 +174,11 @@ class Memory:
             own = addresses if len(left) == len(addresses) else addresses[left]
             found = self.allocation(int(own[0]))
             if found is None:
-                raise OutOfBounds(f"an access of {width} bytes outside of all allocations", int(left[0]), int(own[0]))
+                raise OutOfBounds(self._missed(int(own[0]), width), int(left[0]), int(own[0]))
             places = own.astype(np.int64) - found.address
             inside = (places >= 0) & (places <= found.storage.size - width)
             if not inside[0]:
-                message = f"an access of {width} bytes beyond the end of {found.name or 'an allocation'}"
-                raise OutOfBounds(message, int(left[0]), int(own[0]))
+                raise OutOfBounds(self._missed(int(own[0]), width), int(left[0]), int(own[0]))
             if inside.all():
                 yield Piece(found.storage, places, None if len(left) == len(addresses) else left)
                 return

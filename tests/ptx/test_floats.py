@@ -11,8 +11,11 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from jit.runtime.gpu.device import assemble
+
+from ..runtime.test_ptx_registry import needs_ptxas
 from .arithmetic import BFLOAT16
-from .lines import computed, pairs_of, some_floats, some_integers
+from .lines import computed, computing, pairs_of, some_floats, some_integers
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # numbers overflow, which is what is tested
 
@@ -206,8 +209,10 @@ COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 def test_comparisons(name, type_, rng):
     dtype = TYPES[type_]
     a, b = pairs_of(np.concatenate([some_floats(dtype, rng), SPECIAL.astype(dtype)]), 2)
-    found = computed(f"setp.{name}.{type_} %p1|%p2, %a, %b; selp.b32 %r1, 1, 0, %p1; selp.b32 %d, 2, %r1, %p2;",
-                     np.uint32, a, b)  # fmt: skip
+    both = "%p1" if type_ == "f16" else "%p1|%p2"
+    other = "not.pred %p2, %p1;" if type_ == "f16" else ""
+    lines = f"setp.{name}.{type_} {both}, %a, %b; {other} selp.b32 %r1, 1, 0, %p1; selp.b32 %d, 2, %r1, %p2;"
+    found = computed(lines, np.uint32, a, b)
     expected = []
     for x, y in zip(a.astype(float).tolist(), b.astype(float).tolist()):
         unordered = math.isnan(x) or math.isnan(y)
@@ -378,3 +383,12 @@ def test_tf32_has_ten_bits_after_the_first(rng):
     assert not (found & 0x1FFF).any()
     away = (a.view(np.uint32).astype(np.uint64) + 0x1000) >> 13 << 13
     np.testing.assert_array_equal(found, away)
+
+
+@needs_ptxas
+def test_ptxas_takes_these_instructions():
+    for instruction in FORMS:
+        name, _, type_ = instruction.split(".")
+        operands = "%a, %b, %c" if name == "fma" else "%a, %b"
+        dtypes = [TYPES[type_]] * (3 if name == "fma" else 2)
+        assert assemble(computing(f"{instruction} %d, {operands};", TYPES[type_], dtypes), "sm_90")
