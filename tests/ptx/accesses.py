@@ -11,8 +11,9 @@ import numpy as np
 from .arithmetic import Array
 from .findings import Finding, ReadOnly, UnknownInstruction
 from .instructions import DTYPES
-from .memory import ATOMIC, PRIVATE, READ, WINDOWS, WRITE, Piece, check_alignment, private_piece
+from .memory import PRIVATE, WINDOWS, Piece, check_alignment, private_piece
 from .parser import WIDTHS, Instruction, Operand, Vector
+from .traffic import ATOMIC, READ, WRITE
 
 if TYPE_CHECKING:
     from .machine import Run

@@ -26,9 +26,10 @@ from .arithmetic import Array
 from .findings import Coordinates, Finding
 from .instructions import DTYPES
 from .machine import Launch, Run, threads_of
-from .memory import Memory, Stamps, Storage, Traffic
+from .memory import Memory, Storage
 from .parser import WIDTHS, Module, Variable, parse
 from .program import Layout, Program, laid_out, number
+from .traffic import Traffic
 
 LANES = 4096
 """The threads that run at once, in whole blocks."""
@@ -93,7 +94,7 @@ class Loaded:
         for numbers in batches(math.prod(shape), max(lanes // math.prod(extents), 1), order):
             shared = Storage(self.shared.size + shared_bytes, len(numbers))
             launched = Launch(
-                self.memory, parameters, shared, self.symbols, self.program, Stamps(math.prod(extents)),
+                self.memory, parameters, shared, self.symbols, self.program,
                 narrowest(self.module), traffic, np.zeros(len(numbers), np.int64), steps, shared_bytes,
             )  # fmt: skip
             with np.errstate(all="ignore"):

@@ -18,8 +18,9 @@ import numpy as np
 
 from .arithmetic import Array
 from .findings import BarrierNotReached, Coordinates, EndlessLoop, Finding, NeverSet
-from .memory import INTERVAL, Memory, Piece, Stamps, Storage, Traffic
+from .memory import Memory, Piece, Storage
 from .program import Program, Step
+from .traffic import BLOCK, INTERVAL, Traffic
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Threads:
     slots: Array
     """The number of a lane's warp among those that run together, times 32, and its lane there."""
     who: Array
-    """The number in stamps, see `Stamps`."""
+    """The number in stamps, the thread of a stamp."""
     places: dict[str, tuple[Array, Array, Array]]
     """%tid and %ctaid."""
     extents: dict[str, Coordinates]
@@ -62,7 +63,7 @@ def threads_of(blocks: Array, grid: Coordinates, block: Coordinates) -> Threads:
     slots = (of_block * -(-size // 32) + numbers // 32) * 32 + numbers % 32
     places = {"%tid": _coordinates(numbers, block), "%ctaid": _coordinates(given, grid)}
     extents = {"%ntid": block, "%nctaid": grid}
-    return Threads(of_block, numbers, slots, given * (size + 1) + numbers, places, extents)
+    return Threads(of_block, numbers, slots, given << BLOCK | numbers, places, extents)
 
 
 def _coordinates(numbers: Array, extents: Coordinates) -> tuple[Array, Array, Array]:
@@ -80,7 +81,6 @@ class Launch:
     symbols: dict[str, int]
     program: Callable[[str], Program]
     """The translated functions by name."""
-    stamps: Stamps
     unit: int
     traffic: dict[int, Traffic]
     intervals: Array
@@ -96,7 +96,7 @@ class Launch:
             found.record(kind, piece.places, width, own)
         elif piece.storage is self.shared or piece.storage.is_global:
             size = len(piece.storage.bytes)
-            self.traffic[id(piece.storage)] = Traffic(size, self.unit, self.stamps)
+            self.traffic[id(piece.storage)] = Traffic(size, self.unit)
             self.note(kind, piece, width, own)
 
 

@@ -230,7 +230,7 @@ def test_comparisons_join_another_predicate(join, rng):
 @pytest.mark.parametrize("source", ["u8", "s8", *TYPES])
 @pytest.mark.parametrize("saturate", [False, True])
 def test_conversions_of_integers(source, target, saturate, rng):
-    types = {**TYPES, "u8": np.uint8, "s8": np.int8}
+    types: dict[str, Any] = {**TYPES, "u8": np.uint8, "s8": np.int8}
     given = some_integers(types[source], rng)
     ends, own = np.iinfo(types[target]), np.iinfo(types[source])
     if saturate and ends.min <= own.min and own.max <= ends.max:
