@@ -10,6 +10,7 @@ import numpy as np
 from .arithmetic import Array
 from .findings import Finding, UnknownInstruction
 from .parser import Instruction, Symbol, Vector
+from .tensor import MATRICES
 from .warps import EXCHANGES
 
 if TYPE_CHECKING:
@@ -90,6 +91,7 @@ CONTROL: dict[str, Callable[[Any, Instruction], Any]] = {
     "call": _call,
     "bar": _barrier,
     "barrier": _barrier,
+    **MATRICES,
     **{name: found for name, found in EXCHANGES.items() if "." not in name},
 }
 IGNORED = {"membar", "fence", "prefetch", "prefetchu", "nanosleep", "pmevent", "discard", "applypriority"}

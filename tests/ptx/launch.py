@@ -141,14 +141,12 @@ def shared_layout(module: Module) -> Layout:
 
 
 def narrowest(module: Module) -> int:
-    """The bytes of the narrowest access of a module."""
-    suffixes = (
-        i.suffixes[-1]
-        for f in module.functions.values()
-        for i in f.instructions
-        if i.name in ("ld", "st", "atom", "red")
-    )
-    return min((WIDTHS[suffix] for suffix in suffixes), default=1)
+    """The bytes of the narrowest access of a module; copies go byte by byte."""
+    instructions = [i for f in module.functions.values() for i in f.instructions]
+    if any(i.name == "cp" for i in instructions):
+        return 1
+    touching = ("ld", "st", "atom", "red", "ldmatrix")
+    return min((WIDTHS[i.suffixes[-1]] for i in instructions if i.name in touching), default=1)
 
 
 def batches(count: int, size: int, order: str | int) -> Iterator[Array]:

@@ -18,8 +18,9 @@ import numpy as np
 
 from .arithmetic import Array
 from .findings import BarrierNotReached, Coordinates, EndlessLoop, Finding, NeverSet
-from .memory import Memory, Piece, Storage
+from .memory import Memory, Piece, Storage, private_piece
 from .program import Program, Step
+from .tensor import Copy
 from .traffic import BLOCK, INTERVAL, Traffic
 
 
@@ -121,6 +122,10 @@ class Run:
         self.local = Storage(self.program.local.size, count)
         self.private = Storage(self.program.private.size, count)
         self.barriers = np.zeros(count, np.uint32)
+        self.groups = np.zeros(count, np.int64)
+        """How many groups of copies each lane has committed."""
+        self.copies: list[Copy] = []
+        """Copies that may not have happened yet."""
 
     # -- registers -----------------------------------------------------------------------------------------------
 
@@ -143,6 +148,15 @@ class Run:
             self.registers[index][lanes] = bits
         if index in self.known:
             self.known[index][lanes] = True
+
+    def forget(self, lanes: Array, addresses: Array, size: int) -> None:
+        """Bytes of shared memory have no value any more, nor yet."""
+        shared = self.launch.shared
+        for offset in range(size):
+            piece = private_piece(
+                shared, self.own(self.threads.blocks, lanes), addresses + addresses.dtype.type(offset), 1
+            )
+            shared.written[piece.places] = 0  # type: ignore[index]
 
     def stamps(self, lanes: Array) -> Array:
         """What accesses of the lanes are stamped with now."""

@@ -325,8 +325,8 @@ def test_widening(source, target, rng):
     np.testing.assert_array_equal(found.astype(np.float64), given.astype(np.float64))
 
 
-INTEGERS: dict[str, Any] = {"u8": np.uint8, "s8": np.int8, "u16": np.uint16, "s16": np.int16, "u32": np.uint32, "s32": np.int32,
-            "u64": np.uint64, "s64": np.int64}  # fmt: skip
+INTEGERS: dict[str, Any] = {f"{kind}{8 * width}": np.dtype(f"{'i' if kind == 's' else 'u'}{width}").type
+                            for kind in "us" for width in (1, 2, 4, 8)}  # fmt: skip
 WHOLE: dict[str, Callable[[float], int]] = {"rni": round, "rzi": math.trunc, "rmi": math.floor, "rpi": math.ceil}
 
 
