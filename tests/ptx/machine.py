@@ -151,11 +151,9 @@ class Run:
 
     def forget(self, lanes: Array, addresses: Array, size: int) -> None:
         """Bytes of shared memory have no value any more, nor yet."""
-        shared = self.launch.shared
+        shared, blocks = self.launch.shared, self.own(self.threads.blocks, lanes)
         for offset in range(size):
-            piece = private_piece(
-                shared, self.own(self.threads.blocks, lanes), addresses + addresses.dtype.type(offset), 1
-            )
+            piece = private_piece(shared, blocks, addresses + addresses.dtype.type(offset), 1)
             shared.written[piece.places] = 0  # type: ignore[index]
 
     def stamps(self, lanes: Array) -> Array:
