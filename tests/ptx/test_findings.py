@@ -194,6 +194,15 @@ def test_atomic_accesses_conflict_with_others_only():
     assert "this atomic access and a read" in error.message
 
 
+@pytest.mark.parametrize("order", ["WRITE READ", "READ WRITE"])
+def test_what_is_read_as_constant_is_not_written(order):
+    body = OWN + order + " ret;"
+    write = "st.global.u32 [%rd1], %r1;"
+    run(body.replace("WRITE", write).replace("READ", "ld.global.u32 %r5, [%rd1];"), numbers(32))
+    run(body.replace("WRITE", "").replace("READ", "ld.global.nc.u32 %r5, [%rd1];"), numbers(32))
+    fault(Conflict, body.replace("WRITE", write).replace("READ", "ld.global.nc.u32 %r5, [%rd1];"), numbers(32))
+
+
 def test_parts_of_a_word_are_bytes_of_their_own():
     body = OWN + "cvt.u64.u32 %rd2, %r1; add.u64 %rd2, %rd0, %rd2; st.global.u8 [%rd2], %r1; OTHER ret;"
     (found,) = run(body.replace("OTHER", ""), numbers(8))

@@ -19,8 +19,10 @@ from .arithmetic import Array
 from .findings import Conflict
 
 READ, WRITE, ATOMIC = "read", "write", "atomic access"
+UNCHANGING = "read of what nobody writes"
+"""A read of memory that no thread may write during the launch, not even the reader."""
 CONFLICTING = {READ: (WRITE, ATOMIC), WRITE: (READ, WRITE, ATOMIC), ATOMIC: (READ, WRITE)}
-NOBODY, SEVERAL_BLOCKS = -1, -2
+NOBODY, SEVERAL_BLOCKS = -(1 << 62), -1
 BLOCK, INTERVAL = 11, 40
 """The first bits of the block and of the interval in a stamp; a block has 1024 threads at most."""
 SEVERAL = (1 << BLOCK) - 1
@@ -33,8 +35,7 @@ def unordered(seen: Array, own: Array) -> Array:
     """Which accesses that were seen are not ordered before one's own."""
     difference = seen ^ own
     beside = (difference > 0) & (difference <= SEVERAL)  # another thread of the same block and interval
-    found = (difference & OF_BLOCK != 0) & (seen != NOBODY) | beside
-    return found | (seen == SEVERAL_BLOCKS)
+    return (seen != NOBODY) & ((difference & OF_BLOCK != 0) | beside | (seen == SEVERAL_BLOCKS))
 
 
 def joined(seen: Array, own: Array) -> Array:
@@ -61,6 +62,8 @@ class Traffic:
         if parts > 1:
             units = (units[:, None] + np.arange(parts)).reshape(-1)
             own = np.repeat(own, parts)
+        if kind == UNCHANGING:
+            kind, own = READ, np.full_like(own, SEVERAL_BLOCKS)
         if kind == READ and not self.tables:
             self._defer(units, own)
             return
