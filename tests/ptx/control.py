@@ -29,6 +29,12 @@ def leave(run: Run, place: int, lanes: Array) -> None:
     run.live[lanes] = False
 
 
+def _exit(program: Program, instruction: Instruction) -> Control:
+    if not program.function.is_entry:
+        raise UnknownInstruction("a thread that ends in a function which was called")
+    return leave
+
+
 def _trap(program: Program, instruction: Instruction) -> Control:
     def act(run: Run, place: int, lanes: Array) -> None:
         raise Finding("the kernel gives up", 0)
@@ -86,7 +92,7 @@ def _barrier(program: Program, instruction: Instruction) -> Control:
 CONTROL: dict[str, Callable[[Any, Instruction], Any]] = {
     "bra": _branch,
     "ret": lambda program, instruction: leave,
-    "exit": lambda program, instruction: leave,
+    "exit": _exit,
     "trap": _trap,
     "call": _call,
     "bar": _barrier,

@@ -27,7 +27,7 @@ from .findings import Coordinates, Finding
 from .instructions import DTYPES
 from .machine import Launch, Run, threads_of
 from .memory import Memory, Storage
-from .parser import WIDTHS, Module, Variable, parse
+from .parser import WIDTHS, Function, Module, Variable, parse
 from .program import Layout, Program, laid_out, number
 from .traffic import Traffic
 
@@ -63,6 +63,14 @@ class Loaded:
         for _, address in self.addresses:
             self.memory.free(address)
 
+    def _entry(self, name: str) -> Function:
+        """The entry of this name."""
+        if name not in self.module.functions:
+            raise Finding(f"there is no entry {name}")
+        if not self.module.functions[name].is_entry:
+            raise Finding(f"{name} is no entry")
+        return self.module.functions[name]
+
     def launch(
         self,
         name: str,
@@ -86,9 +94,9 @@ class Loaded:
             lanes: How many threads run at once.
         """
         shape, extents = coordinates(grid), coordinates(block)
-        function = self.module.functions[name]
-        if not function.is_entry:
-            raise Finding(f"{name} is no entry")
+        function = self._entry(name)
+        if not 1 <= math.prod(extents) <= 1024:
+            raise Finding(f"a block has 1 to 1024 threads, not {math.prod(extents)}")
         parameters = parameter_storage(function.parameters, params)
         traffic: dict[int, Traffic] = {}
         for numbers in batches(math.prod(shape), max(lanes // math.prod(extents), 1), order):
@@ -172,6 +180,8 @@ def parameter_storage(parameters: list[Variable], given: Parameters) -> Storage:
     layout = laid_out(parameters)
     storage = Storage(layout.size, written=True)
     if isinstance(given, bytes):
+        if len(given) != layout.size:
+            raise Finding(f"the parameters have {layout.size} bytes, not {len(given)}")
         storage.bytes[: len(given)] = np.frombuffer(given, np.uint8)
         return storage
     if len(given) != len(parameters):

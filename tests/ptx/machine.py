@@ -4,7 +4,8 @@ Note [Lowest place first]
     Lanes that branch apart wait at different places, and those at the lowest place go on until they come to where
     others wait, whom they join. So loops are left together and the ways around an `if` meet behind it, whatever the
     branches look like; nothing that a kernel may count on depends on it, since barriers and exchanges wait for
-    whom they need. Only where nobody can go on any more, those who wait are waited for in vain.
+    whom they need. Only where nobody can go on any more, those who wait are waited for in vain. A loop in which a
+    thread waits for what another one writes is an endless loop here, if it comes first in the text.
 """
 
 from __future__ import annotations
@@ -267,8 +268,7 @@ class Run:
         """Nobody can go on: let those go on who have waited long enough, and report the others."""
         for place in list(self.waiting):
             if self.program.steps[place].instruction.name not in ("bar", "barrier"):
-                step = self.program.steps[place]
-                step.act(self, place, self.waiting.pop(place))
+                self._advance(place, self.waiting.pop(place))
         if not self.ready:
             self._pass_barriers()
         if not self.ready:
