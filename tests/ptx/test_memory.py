@@ -64,7 +64,8 @@ def test_generic_addresses_say_their_space():
         mov.u64 %rd5, l; cvta.local.u64 %rd5, %rd5; cvta.global.u64 %rd6, %rd1; st.u32 [%rd3], %r1;
         add.u32 %r5, %r1, 100; st.u32 [%rd5], %r5; ld.u32 %r7, [%rd3]; ld.local.u32 %r8, [l];
         cvta.to.shared.u64 %rd7, %rd3; ld.shared.u32 %r9, [%rd7]; setp.lt.u32 %p1, %r1, 16;
-        selp.b64 %rd8, %rd3, %rd5, %p1; ld.u32 %r10, [%rd8]; add.u32 %r7, %r7, %r8; add.u32 %r7, %r7, %r9; add.u32 %r7, %r7, %r10; st.u32 [%rd6], %r7;
+        selp.b64 %rd8, %rd3, %rd5, %p1; ld.u32 %r10, [%rd8]; add.u32 %r7, %r7, %r8; add.u32 %r7, %r7, %r9;
+        add.u32 %r7, %r7, %r10; st.u32 [%rd6], %r7;
         ret;"""
     )
     (found,) = run(body, numbers(32), declarations=".shared .align 4 .b8 s[128]; .local .align 4 .b8 l[4];")
