@@ -11,8 +11,9 @@ import numpy as np
 from .arithmetic import Array
 from .findings import Finding, ReadOnly, UnknownInstruction
 from .instructions import DTYPES
-from .memory import ATOMIC, PRIVATE, READ, WINDOWS, WRITE, Piece, check_alignment, private_piece
+from .memory import PRIVATE, WINDOWS, Piece, check_alignment, private_piece
 from .parser import WIDTHS, Instruction, Operand, Vector
+from .traffic import ATOMIC, READ, UNCHANGING, WRITE
 
 if TYPE_CHECKING:
     from .machine import Run
@@ -125,6 +126,7 @@ def _load(program: Program, instruction: Instruction) -> Act:
     width, items = WIDTHS[type_], _items(target)
     writers, address = [program.writer(item, type_) for item in items], program.address(source)
     kind = ATOMIC if set(STRONG) & set(instruction.suffixes) else READ
+    kind = UNCHANGING if "nc" in instruction.suffixes else kind
     dtype = DTYPES[type_]
 
     def act(run: Run, lanes: Array) -> None:

@@ -270,6 +270,12 @@ def _exactly(operation: Callable[..., Exact | float], mode: str, *operands: Arra
     return np.array(found, np.float64).astype(dtype).reshape(arrays[0].shape)
 
 
+def double_of_integers(a: Array, mode: str) -> Array:
+    """Integers as float64."""
+    found = [rounded(Exact(Fraction(n)), FORMATS[np.dtype(np.float64)], mode) for n in np.atleast_1d(a).tolist()]
+    return np.array(found, np.float64)
+
+
 Binary = Callable[[Any, Any], Any]
 BINARY: dict[str, tuple[Binary, Callable[..., Exact | float]]] = {
     "add": (operator.add, _added),

@@ -10,6 +10,7 @@ import numpy as np
 from .arithmetic import Array
 from .findings import Finding, UnknownInstruction
 from .parser import Instruction, Symbol, Vector
+from .tensor import MATRICES
 from .warps import EXCHANGES
 
 if TYPE_CHECKING:
@@ -26,6 +27,12 @@ def _branch(program: Program, instruction: Instruction) -> Control:
 def leave(run: Run, place: int, lanes: Array) -> None:
     """The end of a function: its lanes are done."""
     run.live[lanes] = False
+
+
+def _exit(program: Program, instruction: Instruction) -> Control:
+    if not program.function.is_entry:
+        raise UnknownInstruction("a thread that ends in a function which was called")
+    return leave
 
 
 def _trap(program: Program, instruction: Instruction) -> Control:
@@ -85,11 +92,12 @@ def _barrier(program: Program, instruction: Instruction) -> Control:
 CONTROL: dict[str, Callable[[Any, Instruction], Any]] = {
     "bra": _branch,
     "ret": lambda program, instruction: leave,
-    "exit": lambda program, instruction: leave,
+    "exit": _exit,
     "trap": _trap,
     "call": _call,
     "bar": _barrier,
     "barrier": _barrier,
+    **MATRICES,
     **{name: found for name, found in EXCHANGES.items() if "." not in name},
 }
 IGNORED = {"membar", "fence", "prefetch", "prefetchu", "nanosleep", "pmevent", "discard", "applypriority"}

@@ -626,7 +626,9 @@ def converter(form: Form, to: np.dtype[Any], source: np.dtype[Any]) -> Compute:
         a = arithmetic.flushed(a) if flush and a.dtype == np.float32 else a
         if integral:
             a = arithmetic.TO_INTEGRAL[integral[:2]](a.astype(np.float64))
-        if was_float or mode != "rn" or to.itemsize < 4:
+        if not was_float and to == np.float64 and mode != "rn":
+            found = arithmetic.double_of_integers(a, mode)
+        elif was_float or mode != "rn" or to.itemsize < 4:
             found = arithmetic.narrow(arithmetic.widened(a), to, mode)
         else:
             found = a.astype(to)

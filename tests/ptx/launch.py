@@ -26,9 +26,10 @@ from .arithmetic import Array
 from .findings import Coordinates, Finding
 from .instructions import DTYPES
 from .machine import Launch, Run, threads_of
-from .memory import Memory, Stamps, Storage, Traffic
-from .parser import WIDTHS, Module, Variable, parse
+from .memory import Memory, Storage
+from .parser import WIDTHS, Function, Module, Variable, parse
 from .program import Layout, Program, laid_out, number
+from .traffic import Traffic
 
 LANES = 4096
 """The threads that run at once, in whole blocks."""
@@ -62,6 +63,14 @@ class Loaded:
         for _, address in self.addresses:
             self.memory.free(address)
 
+    def _entry(self, name: str) -> Function:
+        """The entry of this name."""
+        if name not in self.module.functions:
+            raise Finding(f"there is no entry {name}")
+        if not self.module.functions[name].is_entry:
+            raise Finding(f"{name} is no entry")
+        return self.module.functions[name]
+
     def launch(
         self,
         name: str,
@@ -85,15 +94,15 @@ class Loaded:
             lanes: How many threads run at once.
         """
         shape, extents = coordinates(grid), coordinates(block)
-        function = self.module.functions[name]
-        if not function.is_entry:
-            raise Finding(f"{name} is no entry")
+        function = self._entry(name)
+        if not 1 <= math.prod(extents) <= 1024:
+            raise Finding(f"a block has 1 to 1024 threads, not {math.prod(extents)}")
         parameters = parameter_storage(function.parameters, params)
         traffic: dict[int, Traffic] = {}
         for numbers in batches(math.prod(shape), max(lanes // math.prod(extents), 1), order):
             shared = Storage(self.shared.size + shared_bytes, len(numbers))
             launched = Launch(
-                self.memory, parameters, shared, self.symbols, self.program, Stamps(math.prod(extents)),
+                self.memory, parameters, shared, self.symbols, self.program,
                 narrowest(self.module), traffic, np.zeros(len(numbers), np.int64), steps, shared_bytes,
             )  # fmt: skip
             with np.errstate(all="ignore"):
@@ -140,14 +149,12 @@ def shared_layout(module: Module) -> Layout:
 
 
 def narrowest(module: Module) -> int:
-    """The bytes of the narrowest access of a module."""
-    suffixes = (
-        i.suffixes[-1]
-        for f in module.functions.values()
-        for i in f.instructions
-        if i.name in ("ld", "st", "atom", "red")
-    )
-    return min((WIDTHS[suffix] for suffix in suffixes), default=1)
+    """The bytes of the narrowest access of a module; copies go byte by byte."""
+    instructions = [i for f in module.functions.values() for i in f.instructions]
+    if any(i.name == "cp" for i in instructions):
+        return 1
+    touching = ("ld", "st", "atom", "red", "ldmatrix")
+    return min((WIDTHS[i.suffixes[-1]] for i in instructions if i.name in touching), default=1)
 
 
 def batches(count: int, size: int, order: str | int) -> Iterator[Array]:
@@ -173,6 +180,8 @@ def parameter_storage(parameters: list[Variable], given: Parameters) -> Storage:
     layout = laid_out(parameters)
     storage = Storage(layout.size, written=True)
     if isinstance(given, bytes):
+        if len(given) != layout.size:
+            raise Finding(f"the parameters have {layout.size} bytes, not {len(given)}")
         storage.bytes[: len(given)] = np.frombuffer(given, np.uint8)
         return storage
     if len(given) != len(parameters):

@@ -4,7 +4,8 @@ Note [Lowest place first]
     Lanes that branch apart wait at different places, and those at the lowest place go on until they come to where
     others wait, whom they join. So loops are left together and the ways around an `if` meet behind it, whatever the
     branches look like; nothing that a kernel may count on depends on it, since barriers and exchanges wait for
-    whom they need. Only where nobody can go on any more, those who wait are waited for in vain.
+    whom they need. Only where nobody can go on any more, those who wait are waited for in vain. A loop in which a
+    thread waits for what another one writes is an endless loop here, if it comes first in the text.
 """
 
 from __future__ import annotations
@@ -18,8 +19,10 @@ import numpy as np
 
 from .arithmetic import Array
 from .findings import BarrierNotReached, Coordinates, EndlessLoop, Finding, NeverSet
-from .memory import INTERVAL, Memory, Piece, Stamps, Storage, Traffic
+from .memory import Memory, Piece, Storage, private_piece
 from .program import Program, Step
+from .tensor import Copy
+from .traffic import BLOCK, INTERVAL, Traffic
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,7 @@ class Threads:
     slots: Array
     """The number of a lane's warp among those that run together, times 32, and its lane there."""
     who: Array
-    """The number in stamps, see `Stamps`."""
+    """The number in stamps, the thread of a stamp."""
     places: dict[str, tuple[Array, Array, Array]]
     """%tid and %ctaid."""
     extents: dict[str, Coordinates]
@@ -62,7 +65,7 @@ def threads_of(blocks: Array, grid: Coordinates, block: Coordinates) -> Threads:
     slots = (of_block * -(-size // 32) + numbers // 32) * 32 + numbers % 32
     places = {"%tid": _coordinates(numbers, block), "%ctaid": _coordinates(given, grid)}
     extents = {"%ntid": block, "%nctaid": grid}
-    return Threads(of_block, numbers, slots, given * (size + 1) + numbers, places, extents)
+    return Threads(of_block, numbers, slots, given << BLOCK | numbers, places, extents)
 
 
 def _coordinates(numbers: Array, extents: Coordinates) -> tuple[Array, Array, Array]:
@@ -80,7 +83,6 @@ class Launch:
     symbols: dict[str, int]
     program: Callable[[str], Program]
     """The translated functions by name."""
-    stamps: Stamps
     unit: int
     traffic: dict[int, Traffic]
     intervals: Array
@@ -96,7 +98,7 @@ class Launch:
             found.record(kind, piece.places, width, own)
         elif piece.storage is self.shared or piece.storage.is_global:
             size = len(piece.storage.bytes)
-            self.traffic[id(piece.storage)] = Traffic(size, self.unit, self.stamps)
+            self.traffic[id(piece.storage)] = Traffic(size, self.unit)
             self.note(kind, piece, width, own)
 
 
@@ -121,6 +123,10 @@ class Run:
         self.local = Storage(self.program.local.size, count)
         self.private = Storage(self.program.private.size, count)
         self.barriers = np.zeros(count, np.uint32)
+        self.groups = np.zeros(count, np.int64)
+        """How many groups of copies each lane has committed."""
+        self.copies: list[Copy] = []
+        """Copies that may not have happened yet."""
 
     # -- registers -----------------------------------------------------------------------------------------------
 
@@ -143,6 +149,13 @@ class Run:
             self.registers[index][lanes] = bits
         if index in self.known:
             self.known[index][lanes] = True
+
+    def forget(self, lanes: Array, addresses: Array, size: int) -> None:
+        """Bytes of shared memory have no value any more, nor yet."""
+        shared, blocks = self.launch.shared, self.own(self.threads.blocks, lanes)
+        for offset in range(size):
+            piece = private_piece(shared, blocks, addresses + addresses.dtype.type(offset), 1)
+            shared.written[piece.places] = 0  # type: ignore[index]
 
     def stamps(self, lanes: Array) -> Array:
         """What accesses of the lanes are stamped with now."""
@@ -255,8 +268,7 @@ class Run:
         """Nobody can go on: let those go on who have waited long enough, and report the others."""
         for place in list(self.waiting):
             if self.program.steps[place].instruction.name not in ("bar", "barrier"):
-                step = self.program.steps[place]
-                step.act(self, place, self.waiting.pop(place))
+                self._advance(place, self.waiting.pop(place))
         if not self.ready:
             self._pass_barriers()
         if not self.ready:

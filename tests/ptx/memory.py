@@ -1,26 +1,20 @@
 """Memory as a kernel sees it: bytes in allocations, of which each knows whether it was written, and by whom.
 
 `Memory` is what the host sees, too: it allocates, and gives views back. Shared and local memory are `Storage` in
-several copies, one for each block or thread. `Traffic` finds accesses that nothing puts in an order.
-
-Note [Who was here]
-    For every unit of bytes the traffic keeps one stamp for the reads, one for the writes and one for the atomic
-    accesses since the launch: the thread, and how many barriers its block had passed. One stamp is enough, because
-    whatever comes behind a barrier is ordered behind all that came before it. Readers of one interval that differ are
-    kept as "several threads of this block", readers of several blocks as "several blocks", which nothing orders.
+several copies, one for each block or thread. `traffic` says who has been where.
 """
 
 from __future__ import annotations
 
 import bisect
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .arithmetic import Array
-from .findings import Conflict, Misaligned, NeverWritten, OutOfBounds
+from .findings import Misaligned, NeverWritten, OutOfBounds
 
 WINDOWS = {"global": 0, "const": 0, "shared": 1 << 57, "local": 1 << 58, "param": 1 << 59}
 """What the generic address of a variable exceeds the address in its space by."""
@@ -33,7 +27,7 @@ PAGE = 256
 
 
 class Storage:
-    """Bytes in equal copies, at multiples of `pitch`; `written` says which have a value, None that all have."""
+    """Bytes in equal copies, at multiples of `pitch`; `written` is 255 where they have a value, None if all have."""
 
     is_global = False
     """Whether all threads see it."""
@@ -41,13 +35,13 @@ class Storage:
     def __init__(self, size: int, copies: int = 1, written: bool = False) -> None:
         self.size, self.pitch = size, -(-max(size, 1) // 16) * 16
         self.bytes = np.zeros(self.pitch * copies, np.uint8)
-        self.written = None if written else np.zeros(len(self.bytes), bool)
+        self.written = None if written else np.zeros(len(self.bytes), np.uint8)
 
     def load(self, places: Array, width: int) -> Array:
         """The words at these bytes; NeverWritten if one of them has no value."""
         index = places // width
         if self.written is not None:
-            known = self.written.reshape(-1, width)[index].all(1)
+            known = ~self.written.view(f"u{width}")[index] == 0
             if not known.all():
                 raise NeverWritten("a read of bytes that were never written", int(np.argmin(known)))
         return self.bytes.view(f"u{width}")[index]
@@ -57,7 +51,7 @@ class Storage:
         index = places // words.dtype.itemsize
         self.bytes.view(words.dtype)[index] = words
         if self.written is not None:
-            self.written.reshape(-1, words.dtype.itemsize)[index] = True
+            self.written.view(words.dtype)[index] = np.invert(words.dtype.type(0))
 
 
 class Piece(NamedTuple):
@@ -142,7 +136,7 @@ class Memory:
         storage, start = self._range(address, len(raw))
         storage.bytes[start : start + len(raw)] = raw
         if storage.written is not None:
-            storage.written[start : start + len(raw)] = True
+            storage.written[start : start + len(raw)] = 255
 
     def read(self, address: int, size: int, written: bool = False) -> bytes:
         """Copy bytes from any address to the host; NeverWritten if `written` is asked for and one is not."""
@@ -158,6 +152,15 @@ class Memory:
             raise OutOfBounds(f"a copy of {size} bytes", address=address)
         return found.storage, address - found.address
 
+    def _missed(self, address: int, width: int) -> str:
+        """An access out of bounds by the allocation that lies before it."""
+        place = bisect.bisect_right(self._bases, address) - 1
+        if place < 0:
+            return f"an access of {width} bytes before all allocations"
+        before = self._allocations[place]
+        behind = address + width - before.address - before.storage.size
+        return f"an access of {width} bytes that ends {behind} bytes behind {before.name or 'an allocation'}"
+
     def pieces(self, addresses: Array, width: int) -> Iterator[Piece]:
         """An access of many lanes by allocations; OutOfBounds for a lane that misses them all."""
         left = np.arange(len(addresses))
@@ -165,12 +168,11 @@ class Memory:
             own = addresses if len(left) == len(addresses) else addresses[left]
             found = self.allocation(int(own[0]))
             if found is None:
-                raise OutOfBounds(f"an access of {width} bytes outside of all allocations", int(left[0]), int(own[0]))
+                raise OutOfBounds(self._missed(int(own[0]), width), int(left[0]), int(own[0]))
             places = own.astype(np.int64) - found.address
             inside = (places >= 0) & (places <= found.storage.size - width)
             if not inside[0]:
-                message = f"an access of {width} bytes beyond the end of {found.name or 'an allocation'}"
-                raise OutOfBounds(message, int(left[0]), int(own[0]))
+                raise OutOfBounds(self._missed(int(own[0]), width), int(left[0]), int(own[0]))
             if inside.all():
                 yield Piece(found.storage, places, None if len(left) == len(addresses) else left)
                 return
@@ -195,113 +197,3 @@ def private_piece(storage: Storage, copies: Array, addresses: Array, width: int)
         message = f"an access of {width} bytes at {int(places[lane])} of {storage.size} bytes of shared or local memory"
         raise OutOfBounds(message, lane, int(addresses[lane]))
     return Piece(storage, copies * storage.pitch + places, None)
-
-
-# -- who was here --------------------------------------------------------------------------------------------------
-
-READ, WRITE, ATOMIC = "read", "write", "atomic access"
-CONFLICTING = {READ: (WRITE, ATOMIC), WRITE: (READ, WRITE, ATOMIC), ATOMIC: (READ, WRITE)}
-NOBODY, SEVERAL_BLOCKS = -1, -2
-INTERVAL = 40
-"""Stamps are `interval << INTERVAL | who`."""
-DEFERRED = 1 << 21
-"""Reads that are kept in a list while nobody writes, since most memory is only read."""
-
-
-class Stamps(NamedTuple):
-    """How threads are numbered in stamps: `block * (threads + 1) + thread`; the last number means several threads."""
-
-    threads: int
-
-    def block(self, stamps: Array) -> Array:
-        return (stamps & ((1 << INTERVAL) - 1)) // (self.threads + 1)
-
-    def several(self, stamps: Array) -> Array:
-        """The stamps of several threads of the same block and interval."""
-        return (stamps >> INTERVAL << INTERVAL) | (self.block(stamps) * (self.threads + 1) + self.threads)
-
-    def unordered(self, seen: Array, own: Array) -> Array:
-        """Which accesses that were seen are not ordered before one's own."""
-        stranger = (seen != NOBODY) & ((seen ^ own) & ((1 << INTERVAL) - 1) != 0)
-        together = seen >> INTERVAL == own >> INTERVAL
-        return (seen == SEVERAL_BLOCKS) | stranger & (together | (self.block(seen) != self.block(own)))
-
-    def joined(self, seen: Array, own: Array) -> Array:
-        """The stamps that stand for what was seen and for one's own."""
-        unordered = self.unordered(seen, own)
-        here = np.where(self.block(seen) == self.block(own), self.several(own), SEVERAL_BLOCKS)
-        return np.where(unordered, np.where(seen == SEVERAL_BLOCKS, SEVERAL_BLOCKS, here), own)
-
-
-@dataclass
-class Traffic:
-    """The accesses to one storage during a launch, see Note [Who was here]."""
-
-    size: int
-    unit: int
-    """The bytes for which a stamp is kept: the narrowest access of the kernel."""
-    stamps: Stamps
-    tables: dict[str, Array] = field(default_factory=dict)
-    deferred: list[tuple[Array, Array]] = field(default_factory=list)
-    waiting: int = 0
-    """The lanes of deferred reads."""
-
-    def record(self, kind: str, places: Array, width: int, own: Array) -> None:
-        """Note an access of every lane; Conflict with one that nothing orders before it."""
-        units = places // self.unit
-        if width > self.unit:
-            units = (units[:, None] + np.arange(width // self.unit)).reshape(-1)
-            own = np.repeat(own, width // self.unit)
-        if kind == READ and not self.tables:
-            self._defer(units, own)
-            return
-        if self.deferred:
-            self._read_deferred()
-        for other in CONFLICTING[kind]:
-            if other in self.tables:
-                self._check(kind, other, units, own, width)
-        self._join(kind, units, own, width)
-
-    def _defer(self, units: Array, own: Array) -> None:
-        self.deferred.append((units, own))
-        self.waiting += len(units)
-        if self.waiting > DEFERRED:
-            self._read_deferred()
-
-    def _read_deferred(self) -> None:
-        for units, own in self.deferred:
-            self._join(READ, units, own, self.unit)
-        self.deferred, self.waiting = [], 0
-
-    def _check(self, kind: str, other: str, units: Array, own: Array, width: int) -> None:
-        seen = self.tables[other][units]
-        if (seen == NOBODY).all():
-            return
-        bad = self.stamps.unordered(seen, own)
-        if bad.any():
-            lane = int(np.argmax(bad))
-            self._report(kind, other, lane * self.unit // max(width, self.unit), int(seen[lane]), int(own[lane]))
-
-    def _report(self, kind: str, other: str, lane: int, seen: int, own: int) -> None:
-        period = self.stamps.threads + 1
-        block, thread = divmod(seen & ((1 << INTERVAL) - 1), period)
-        who = f"thread {thread} of block {block}" if thread < period - 1 else f"several threads of block {block}"
-        who = "several blocks" if seen == SEVERAL_BLOCKS else who
-        raise Conflict(f"this {kind} and a {other} by {who} of the same byte have no barrier between them", lane)
-
-    def _join(self, kind: str, units: Array, own: Array, width: int) -> None:
-        """Stamp the units; lanes of one instruction may meet at one of them."""
-        table = self.tables.get(kind)
-        if table is None:
-            table = self.tables[kind] = np.full(-(-self.size // self.unit), NOBODY, np.int64)
-        table[units] = own if kind == WRITE else self.stamps.joined(table[units], own)
-        while True:
-            seen = table[units]
-            wanted = self.stamps.joined(seen, own)
-            if kind == WRITE and (seen != own).any():
-                lane = int(np.argmax(seen != own))
-                self._report(kind, kind, lane * self.unit // max(width, self.unit), int(seen[lane]), int(own[lane]))
-            differs = seen != wanted
-            if kind == WRITE or not differs.any():
-                return
-            table[units[differs]] = wanted[differs]

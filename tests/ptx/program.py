@@ -37,6 +37,7 @@ from .parser import (
     Vector,
     integer,
 )
+from .tensor import COPIES
 
 if TYPE_CHECKING:
     from .machine import Run
@@ -46,6 +47,7 @@ Write = Callable[["Run", Array, Any], None]
 Act = Callable[["Run", Array], None]
 Control = Callable[["Run", int, Array], None]
 
+TOUCHING = {**ACCESSES, **COPIES}
 PREDICATE = DTYPES["pred"]
 CARRY = "%carry"
 """The flag of add.cc and its like, as one more register."""
@@ -111,8 +113,8 @@ class Program:
                 act, control = CONTROL[instruction.name](self, instruction), True
             elif instruction.name in IGNORED:
                 act, control = _nothing, False
-            elif instruction.name in ACCESSES:
-                act, control = ACCESSES[instruction.name](self, instruction), False
+            elif instruction.name in TOUCHING:
+                act, control = TOUCHING[instruction.name](self, instruction), False
             else:
                 act, control = self._computing(instruction), False
         except UnknownInstruction as finding:
@@ -321,7 +323,7 @@ SPECIAL: dict[str, Callable[[Run, Array], Any]] = {
 
 # -- which registers have a value ----------------------------------------------------------------------------------
 
-WITHOUT_RESULT = {"bar", "barrier", "bra", "call", "nanosleep"}
+WITHOUT_RESULT = {"bar", "barrier", "bra", "call", "cp", "nanosleep"}
 
 
 def registers_in(operand: Operand) -> Iterator[str]:

@@ -30,8 +30,9 @@ def meeting(mask: Read, exchange: Exchange) -> Control:
     def act(run: Run, place: int, lanes: Array) -> None:
         lanes = run.with_waiting(place, lanes)
         wanted = np.broadcast_to(mask(run, lanes), len(lanes))
-        if not (wanted >> _lane(run, lanes).astype(np.uint32) & 1).all():
-            raise Undefined("the mask does not name the lane itself", 0)
+        named = wanted >> _lane(run, lanes).astype(np.uint32) & 1
+        if not named.all():
+            raise Undefined("the mask does not name the lane itself", int(np.argmin(named)))
         complete = run.are_complete(lanes, wanted)
         ready = lanes if complete.all() else lanes[complete]
         if len(ready):
@@ -164,7 +165,7 @@ def _reduction(program: Program, instruction: Instruction) -> Control:
 
 def _match(program: Program, instruction: Instruction) -> Control:
     target, source, mask_operand = instruction.operands
-    _, mode, type_ = instruction.suffixes
+    mode, _, type_ = instruction.suffixes
     targets = (target.first, target.second) if isinstance(target, Pair) else (target,)
     writers = [program.writer(t, kind) for t, kind in zip(targets, ("b32", "pred"))]
     read, mask = program.reader(source, type_), program.reader(mask_operand, "u32")
