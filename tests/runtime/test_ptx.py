@@ -146,6 +146,29 @@ def test_results_may_take_the_place_of_operands(rng):
     assert np.array_equal(x, wanted)
 
 
+LENGTHS = [1, 3, 16, 33, 64, 100, 1000, 4097, 8300, 20_000]
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_threads_of_a_row_give_the_bits_of_lanes(length):
+    x = normal(5, length)
+    for monoid in ("sum", "max", "argmin"):
+        reduced = np.zeros(5, np.int64 if monoid == "argmin" else np.float32)
+        equal_bits(reduction(monoid, x, reduced, (1,)), [x], [reduced])
+    out = np.zeros_like(x)
+    kernel = equal_bits(softmax(x, out, 1), [x], [out])
+    assert bool(kernel.grid.capacity) == (3 < length <= 8192)
+
+
+@pytest.mark.parametrize("length", LENGTHS[:-1])
+@pytest.mark.parametrize("columns", [37, 64])
+def test_columns_have_the_bits_of_lanes(length, columns):
+    x, out = normal(length, columns), np.zeros(columns, np.float32)
+    equal_bits(reduction("sum", x, out, (0,)), [x], [out])
+    whole = np.zeros_like(x)
+    equal_bits(softmax(x, whole, 0), [x], [whole])
+
+
 def test_divisions_by_numbers_of_the_launch(rng):
     counts = [*range(1, 70), 255, 256, 257, 2**16 + 1, 10**9, 2**31 - 1, *rng.integers(1, 2**31, 300)]
     for count in map(int, counts):

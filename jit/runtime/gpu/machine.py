@@ -99,7 +99,7 @@ class GridMachine:
         return f"{data}, {geometry}, ptr align 4 %errors"
 
     def _shared_memory(self) -> list[str]:
-        size = self.shared_bytes
+        size = max(self.shared_bytes, self.memory.held_bytes)
         return [f"@shared = internal addrspace(3) global [{size} x i8] poison, align 16"] if size else []
 
     # -- the thread's place --------------------------------------------------------------------------------------
@@ -136,6 +136,7 @@ class GridMachine:
         self.exists = self.builder.compare("icmp slt", row, units)
         self.member = self.builder.binary("urem", self.thread, _number(self.grid.group))
         """The number of the thread in its group."""
+        self.memory.first_held = self._product(self._quotient(self.grid.group), _number(self.grid.capacity))
         self.memory.indices.update(enumerate(self._split(self._at_most(row, units))))
 
     def _place_in_tile(self, block: Register) -> None:
@@ -178,7 +179,7 @@ class GridMachine:
     def enter(self, lowering: NestLowering, loop: int, index: Register, stop: Register) -> None:
         """A turn of a loop begins; along the row each thread has points of its own."""
         if self.grid.kind == "rows" and loop == self.loops.lane:
-            index = self._sum(index, self.member)
+            index = self.memory.position = self._sum(index, self.member)
             places = self.builder.broadcast(index)
             if self.builder.width > 1:
                 places = self.builder.binary("add", places, self.memory.distances())
@@ -194,6 +195,7 @@ class GridMachine:
     def begin(self, lowering: NestLowering, step: NestStep) -> None:
         """A step begins; one thread of a row stores what the row comes to."""
         self.inside = self.memory.inside = None
+        self.memory.begin_step()
         if self.grid.kind == "rows":
             self.storing = self.exists
             if not step.inner:

@@ -39,6 +39,7 @@ from ..kernels.nest import Access, Nest, Operand, Reduce
 from ..kernels.schedule import FIXED, UNIT, Loops, is_contraction
 from ..targets.family import Dialect
 from ..targets.target import Target
+from .held import held_row
 
 THREADS = 256
 """Threads of a block."""
@@ -73,6 +74,8 @@ class Grid:
     """The vectors that a thread takes at a time."""
     ahead: int = 1
     """The turns of the innermost loop over a row whose loads go ahead, see Note [Loads go ahead]."""
+    capacity: int = 0
+    """The points of a row that shared memory has room for, 0 if nothing stays there; see Note [A row is read once]."""
 
     @property
     def lanes(self) -> int:
@@ -147,9 +150,24 @@ def _rows(nest: Nest, loops: Loops, dialect: Dialect) -> Grid:
     row = loops.extents[loops.lane]
     turn = min(lanes(nest, loops, _ANY), _power_of_two(row))
     group = min(turn, dialect.warp)
-    rows, several = THREADS // group, turn // group
+    several = turn // group
     ahead = _ahead(-(-row // turn), several)
-    return Grid("rows", -(-math.prod(counts) // rows), THREADS, counts, group, vectors=several, ahead=ahead)
+    rows, capacity = _held(nest, loops, dialect, group, turn * ahead)
+    blocks = -(-math.prod(counts) // rows)
+    return Grid("rows", blocks, rows * group, counts, group, vectors=several, ahead=ahead, capacity=capacity)
+
+
+def _held(nest: Nest, loops: Loops, dialect: Dialect, group: int, stride: int) -> tuple[int, int]:
+    """(rows of a block, points of a row in shared memory): fewer rows where there is not room for many."""
+    rows, held = THREADS // group, held_row(nest, loops)
+    if loops.reduced > 1 or not held.slots:
+        return rows, 0
+    row = loops.extents[loops.lane]
+    step = max(stride, _power_of_two(row) // 8)  # few kernels for all lengths
+    capacity = -(-row // step) * step
+    while rows * group > dialect.warp and rows * capacity * held.bytes_of_point > dialect.held_bytes:
+        rows //= 2
+    return (rows, capacity) if rows * capacity * held.bytes_of_point <= dialect.held_bytes else (THREADS // group, 0)
 
 
 _ANY = Target("", "", ())
