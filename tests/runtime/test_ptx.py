@@ -146,6 +146,13 @@ def test_results_may_take_the_place_of_operands(rng):
     assert np.array_equal(x, wanted)
 
 
+@pytest.mark.parametrize(("length", "teams"), [(8193, 2), (20_000, 4), (300_001, 32)])
+def test_teams_share_a_long_row(length, teams):
+    x, out = normal(2, length), np.zeros(2, np.float32)
+    kernel = equal_bits(reduction("sum", x, out, (1,)), [x], [out])
+    assert (kernel.grid.teams, kernel.grid.threads) == (teams, 32 * teams)
+
+
 LENGTHS = [1, 3, 16, 33, 64, 100, 1000, 4097, 8300, 20_000]
 
 

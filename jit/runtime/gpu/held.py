@@ -22,12 +22,12 @@ from ..kernels.schedule import FIXED, Loops
 from ..llvm.memory import kept_bytes
 
 Holdable = Access | Local
-"""What may stay: what a map reads, and what a step keeps."""
+"""A value that may stay: what a map reads, or what a step keeps."""
 
 
 @dataclass(frozen=True)
 class HeldRow:
-    """Where the values of a row are: in slots, one behind the other, each with room for the block's rows."""
+    """The places of the values of a row: slots, one behind the other, each with room for the block's rows."""
 
     slots: tuple[int, ...]
     """The bytes of an element of each slot."""
@@ -41,7 +41,7 @@ class HeldRow:
 
 
 def held_row(nest: Nest, loops: Loops) -> HeldRow:
-    """What stays of a row, and where."""
+    """The values of a row that stay, and where."""
     slots: list[int] = []
     last_needed: list[int] = []
     places: dict[Holdable, int] = {}
@@ -57,7 +57,7 @@ def held_row(nest: Nest, loops: Loops) -> HeldRow:
 
 
 def _spans(nest: Nest, loops: Loops) -> dict[Holdable, tuple[int, int, int]]:
-    """For each value: the steps that first have it and last need it, and the bytes of an element."""
+    """The steps that first have and last need each value, and the bytes of an element."""
     found: dict[Holdable, tuple[int, int, int]] = {}
     for number, step in enumerate(nest.steps):
         if not step.inner:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from jit.ir.errors import CompileError
 
 from ..kernels.nest import Access, Nest, NestStep
-from ..kernels.schedule import Loops
+from ..kernels.schedule import BLOCK, Loops
 from ..llvm.build import Register
 from ..llvm.function import LoweredFunction
 from ..llvm.lowering import NestLowering
@@ -35,7 +35,21 @@ class GridLowering(NestLowering):
 
     def __init__(self, nest: Nest, loops: Loops, width: int, machine: GridMachine) -> None:
         super().__init__(nest, loops, width, machine)
-        self.grid, self.device_memory = machine.grid, machine.memory
+        self.grid, self.threads, self.device_memory = machine.grid, machine, machine.memory
+
+    def _level(
+        self, loop: int, step: NestStep, chains: list[AccumulatorChain], initial: Sequence[Register]
+    ) -> list[Register]:
+        """One loop over the row; the teams of a long row share out its blocks."""
+        if self.grid.teams == 1 or loop != len(self.loops.extents) - 1:
+            return super()._level(loop, step, chains, initial)
+        stop, block = self.memory.number("extent", loop), BLOCK * self.width
+        with self.builder.loop(Register("0", "i64"), stop, block * self.grid.teams, initial) as blocks:
+            start, end = self.threads.share_of_team(blocks.index, block, stop)
+            within = self._turns(loop, step, chains, self._anew(chains, blocks.carried), start, end)
+            values = self.values(chains, blocks.carried), self.values(chains, within)
+            blocks.following = self.threads.across_teams(chains, *values)
+        return blocks.results
 
     def _turns(
         self,

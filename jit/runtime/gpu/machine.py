@@ -111,8 +111,8 @@ class GridMachine:
             self._place_in_tile(block)
             compute()
         elif self.grid.kind == "rows":
-            row = self._sum(self._product(block, _number(threads // self.grid.group)), self._quotient(self.grid.group))
-            self._place_in_row(row)
+            of_row = self.grid.group * self.grid.teams
+            self._place_in_row(self._sum(self._product(block, _number(threads // of_row)), self._quotient(of_row)))
             compute()
         else:
             with self.builder.loop(_number(0), self.memory.number("turns"), 1) as turn:
@@ -199,7 +199,8 @@ class GridMachine:
         if self.grid.kind == "rows":
             self.storing = self.exists
             if not step.inner:
-                first = self.builder.compare("icmp eq", self.member, _number(0))
+                own = self.builder.binary("urem", self.thread, _number(self.grid.group * self.grid.teams))
+                first = self.builder.compare("icmp eq", own, _number(0))
                 self.storing = self.builder.binary("and", first, self.exists)
 
     def fold_and_store(
@@ -246,6 +247,32 @@ class GridMachine:
             count //= 2
             values = monoid.join(self.math, values, [self._shuffled("down", v, count) for v in values])
         return [self._shuffled("idx", v, 0) for v in values]
+
+    def share_of_team(self, start: Register, block: int, stop: Register) -> tuple[Register, Register]:
+        """(start, end) of the block that this thread's team takes, of those from `start` on."""
+        first = self._sum(start, self._product(self._quotient(self.grid.group), _number(block)))
+        end = self.builder.call("i64", "llvm.smin.i64", self._sum(first, _number(block)), stop)
+        return first, end
+
+    def across_teams(
+        self, chains: Sequence[AccumulatorChain], carried: list[list[LaneValue]], within: list[list[LaneValue]]
+    ) -> list[Register]:
+        """The accumulators behind the shares of all teams, joined in the order of the row, for each team alike."""
+        lanes = self.grid.group * self.grid.lanes
+        own, slot = self._product(self._quotient(self.grid.group), _number(lanes)), lanes * self.grid.teams
+        values = [value for each in within for value in each]
+        if not values:
+            return []
+        for number, value in enumerate(values):
+            self._share_lanes(number * slot, own, value)
+        self._barrier()
+        for team in range(self.grid.teams):
+            start = _number(team * lanes)
+            others = iter([self._taken_lanes(n * slot, start, v.dtype) for n, v in enumerate(values)])
+            pairs = [(before, [next(others) for _ in before]) for before in carried]
+            carried = [c.monoid.join(self.math, *pair) for c, pair in zip(chains, pairs, strict=True)]
+        self._barrier()
+        return [value.register for each in carried for value in each]
 
     def scanned(
         self, lowering: NestLowering, scan: NestScan, carried: LaneValue, value: LaneValue
@@ -361,9 +388,28 @@ class GridMachine:
             register = self.builder.convert("trunc", register, "i1")
         return LaneValue(self.math, dtype, register)
 
+    def _share_lanes(self, slot: int, start: Register, value: LaneValue) -> None:
+        """Write the lanes of this thread to shared memory, beside those of the others of its group."""
+        parts = self.memory.parts(value.register)
+        with self.builder.lanes_of(1):
+            for part, place in zip(parts, self._lane_places(start, len(parts)), strict=True):
+                self._share(slot, place, LaneValue(self.math, value.dtype, part))
+
+    def _taken_lanes(self, slot: int, start: Register, dtype: DType) -> LaneValue:
+        """The lanes of the same threads of a group, from where they begin."""
+        count = self.builder.width
+        with self.builder.lanes_of(1):
+            parts = [self._taken(slot, place, dtype).register for place in self._lane_places(start, count)]
+        return LaneValue(self.math, dtype, self.memory.whole(parts))
+
+    def _lane_places(self, start: Register, count: int) -> list[Register]:
+        """The place of each lane of this thread among those of its group, which begin at `start`."""
+        first = self.builder.binary("add", self.member, start)
+        return [self._sum(first, _number(lane * self.grid.group)) for lane in range(count)]
+
     def _slot(self, slot: int, index: Register, dtype: DType) -> Register:
         """The address of an element, `slot` times 8 bytes and `index` elements from the start."""
-        self.shared_bytes = max(self.shared_bytes, (slot + self.grid.threads) * 8)
+        self.shared_bytes = max(self.shared_bytes, (slot + self.grid.threads * self.grid.lanes) * 8)
         if self.shared_bytes > (most := self.dialect.shared_bytes):
             raise CompileError(
                 f"{self.nest.name}: its rows need more than {most} bytes of shared memory; run it on the CPU"

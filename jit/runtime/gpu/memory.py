@@ -176,7 +176,7 @@ class DeviceMemory(NestMemory):
         element = type[1:-1].partition(" x ")[2]
         if mask is not None or not unit or self.inside is not None:
             places = self._places(address, unit, mask, element)
-            return self._gather([self._element(element, place) for place in places], element)
+            return self.whole([self._element(element, place) for place in places])
         return self.builder.joined([self._side(element, place) for place in self._vectors(address, element)])
 
     def _masked(self, access: Access, address: Register, mask: Register | None, type: str) -> Register:
@@ -190,7 +190,7 @@ class DeviceMemory(NestMemory):
         for lane, place in enumerate(places):
             with builder.lanes_of(1):
                 found.append(super()._masked(access, place, self._lane(mask, lane), element))
-        return self._gather(found, element)
+        return self.whole(found)
 
     def _element(self, type: str, address: Register, alignment: str = "") -> Register:
         result = Register(f"%{self.builder.name()}", type, self.builder.depth)
@@ -202,12 +202,19 @@ class DeviceMemory(NestMemory):
         side = self.grid.side
         return self._element(f"<{side} x {element}>", address, f", align {side * _BYTES[element]}")
 
-    def _gather(self, elements: Sequence[Register], element: str) -> Register:
-        """A vector of elements."""
-        result = Register("poison", self.builder.vector(element))
-        for lane, part in enumerate(elements):
+    def whole(self, parts: Sequence[Register]) -> Register:
+        """A register of several lanes."""
+        if self.builder.width == 1:
+            return parts[0]
+        result = Register("poison", self.builder.vector(parts[0].type))
+        for lane, part in enumerate(parts):
             result = self.builder.emit(result.type, f"insertelement {result}, {part}, i64 {lane}", result, part)
         return result
+
+    def parts(self, register: Register) -> list[Register]:
+        """The lanes of a register."""
+        count = self.builder.width
+        return [register] if count == 1 else [self._lane(register, lane) for lane in range(count)]
 
     def _vectors(self, address: Register, element: str) -> list[Register]:
         """The addresses of the thread's vectors."""
@@ -218,15 +225,15 @@ class DeviceMemory(NestMemory):
 
     def _places(self, address: Register, unit: bool, mask: Register | None, element: str) -> list[Register]:
         """The address of each lane; those without a point take that of the first."""
-        lanes = range(self.builder.width)
         if not unit:
-            return [self._lane(address, lane) for lane in lanes]
+            return self.parts(address)
         distances = self.lanes()
         if mask is not None and self.inside is None:
             distances = self.builder.select(mask, distances, self.builder.splat("i64", "0"))
         offsets = self.builder.binary("mul", distances, self.builder.splat("i64", str(_BYTES[element])))
+        parts = self.parts(offsets)
         with self.builder.lanes_of(1):
-            return [self._moved(address, self._lane(offsets, lane)) for lane in lanes]
+            return [self._moved(address, part) for part in parts]
 
     def _lane(self, vector: Register, lane: int) -> Register:
         with self.builder.lanes_of(1):
@@ -240,7 +247,7 @@ class DeviceMemory(NestMemory):
         return self.held.bytes_of_point * self.grid.capacity * (self.grid.threads // self.grid.group)
 
     def begin_step(self) -> None:
-        """What earlier steps have read is not read again."""
+        """A step begins: what earlier steps have read is not read again."""
         for access in self._holding:
             self.staged[access] = partial(self._fetch, access, self._dtype(access))
         self._holding = []
@@ -266,15 +273,12 @@ class DeviceMemory(NestMemory):
         register = self.builder.broadcast(value.register)
         if value.dtype is bool_:
             register = self.builder.convert("zext", register, "i8")
-        for lane, place in enumerate(self._held_places(held)):
-            part = register if self.builder.width == 1 else self._lane(register, lane)
+        for part, place in zip(self.parts(register), self._held_places(held), strict=True):
             self.builder.write(f"store {part}, {place}", self.builder.depth)
 
     def _fetch(self, held: Holdable, dtype: DType) -> LaneValue:
         """The lanes as they were written."""
-        type, places = kept_type(dtype), self._held_places(held)
-        parts = [self._element(type, place) for place in places]
-        register = parts[0] if self.builder.width == 1 else self._gather(parts, type)
+        register = self.whole([self._element(kept_type(dtype), place) for place in self._held_places(held)])
         if dtype is bool_:
             register = self.builder.convert("trunc", register, "i1")
         return LaneValue(self.math, dtype, register)

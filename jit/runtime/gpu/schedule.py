@@ -19,6 +19,11 @@ Note [Where threads run]
 
                 lane          0 1 2 ... 31 32 33 ... 63
                 thread        0 1 2 ... 31  0  1 ... 31
+
+            A row of several times `BLOCK` turns is a block's alone, and has several teams of threads, each of which
+            takes one after the other. What they come to is joined in the order of the row, as on the CPU; but there,
+            products and sums of logarithms are not cut into blocks, so they may be rounded otherwise. The sum of a
+            whole array is two kernels, since it was cut before it came here (Note [Blocks of a row]).
     tiles:  a matrix product: a block computes TILE x TILE results, one each thread. Tiles of the factors pass through
             shared memory, so that an element is read once for TILE results. Terms are added in the order of the row.
 
@@ -36,7 +41,7 @@ from dataclasses import dataclass
 
 from ..kernels.lanes import LONG, MODERATE, lanes
 from ..kernels.nest import Access, Nest, Operand, Reduce
-from ..kernels.schedule import FIXED, UNIT, Loops, is_contraction
+from ..kernels.schedule import BLOCK, FIXED, UNIT, Loops, is_contraction
 from ..targets.family import Dialect
 from ..targets.target import Target
 from .held import held_row
@@ -53,6 +58,10 @@ LANES = 8
 """The most lanes of a vector."""
 LOADS = 8
 """Elements that a thread has under way at once in a loop over a row."""
+LONG_ROW = 2048
+"""The points of a row beyond which twice as many are under way, since few rows find room beside each other."""
+MOST_THREADS = 1024
+"""The most threads of a block."""
 VECTORS = 4
 """Vectors that a thread has under way at once."""
 
@@ -67,7 +76,9 @@ class Grid:
     counts: tuple[int, ...]
     """The number of vectors, rows or tiles along each parallel loop."""
     group: int = 1
-    """The threads that share a row."""
+    """The threads that share a turn of a row."""
+    teams: int = 1
+    """The groups that share a long row."""
     side: int = 1
     """The points of a thread that lie side by side."""
     vectors: int = 1
@@ -128,12 +139,12 @@ def grid(nest: Nest, loops: Loops, dialect: Dialect, multiprocessors: int) -> Gr
     counts = tuple(-(-n // side) if i == loops.lane else n for i, n in enumerate(extents))
     blocks = -(-math.prod(counts) // (THREADS * vectors))
     ahead = _ahead(loops.extents[-1], side) if loops.reduced and not is_contraction(nest) else 1
-    return Grid("points", min(blocks, BLOCKS * multiprocessors), THREADS, counts, 1, side, vectors, ahead)
+    return Grid("points", min(blocks, BLOCKS * multiprocessors), THREADS, counts, 1, 1, side, vectors, ahead)
 
 
-def _ahead(turns: int, lanes: int) -> int:
-    """The turns of a loop whose loads go ahead: `LOADS` values of a thread, but not more turns than there are."""
-    return min(max(LOADS // lanes, 1), _power_of_two(turns))
+def _ahead(turns: int, lanes: int, loads: int = LOADS) -> int:
+    """The turns of a loop whose loads go ahead: so many values of a thread, but not more turns than there are."""
+    return min(max(loads // lanes, 1), _power_of_two(turns))
 
 
 def _power_of_two(number: int) -> int:
@@ -151,10 +162,14 @@ def _rows(nest: Nest, loops: Loops, dialect: Dialect) -> Grid:
     turn = min(lanes(nest, loops, _ANY), _power_of_two(row))
     group = min(turn, dialect.warp)
     several = turn // group
-    ahead = _ahead(-(-row // turn), several)
+    ahead = _ahead(-(-row // turn), several, 2 * LOADS if row > LONG_ROW else LOADS)
     rows, capacity = _held(nest, loops, dialect, group, turn * ahead)
+    teams = 1
+    if not capacity and turn >= dialect.warp and not nest.scans:
+        teams = min(_power_of_two(-(-row // (BLOCK * turn))), MOST_THREADS // group)
+    rows = rows if teams == 1 else 1
     blocks = -(-math.prod(counts) // rows)
-    return Grid("rows", blocks, rows * group, counts, group, vectors=several, ahead=ahead, capacity=capacity)
+    return Grid("rows", blocks, rows * group * teams, counts, group, teams, 1, several, ahead, capacity)
 
 
 def _held(nest: Nest, loops: Loops, dialect: Dialect, group: int, stride: int) -> tuple[int, int]:
