@@ -153,6 +153,24 @@ def test_teams_share_a_long_row(length, teams):
     assert (kernel.grid.teams, kernel.grid.threads) == (teams, 32 * teams)
 
 
+@pytest.mark.parametrize("shape", [(6, 5, 70), (33, 2, 300), (40, 3, 9), (5, 200, 1)])
+def test_teams_share_the_outer_loop_of_a_row(shape):
+    """As in the statistics of a batch norm."""
+    x, out = normal(*shape), np.zeros(shape[1], np.float32)
+    kernel = equal_bits(reduction("sum", x, out, (0, 2)), [x], [out])
+    assert kernel.grid.teams == {6: 8, 33: 32, 40: 32, 5: 1}[shape[0]]
+
+
+@pytest.mark.parametrize(("shape", "teams"), [((1000, 8), 8), ((129, 64), 2), ((128, 64), 1), ((5000, 32), 32)])
+def test_teams_share_columns(shape, teams):
+    x, out = normal(*shape), np.zeros(shape[1], np.float32)
+    kernel = equal_bits(reduction("sum", x, out, (0,)), [x], [out])
+    assert kernel.grid.teams == teams
+    places = np.zeros(shape[1], np.int64)
+    x[:] = np.round(x)
+    equal_bits(reduction("argmax", x, places, (0,)), [x], [places])
+
+
 LENGTHS = [1, 3, 16, 33, 64, 100, 1000, 4097, 8300, 20_000]
 
 

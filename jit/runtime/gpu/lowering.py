@@ -40,16 +40,23 @@ class GridLowering(NestLowering):
     def _level(
         self, loop: int, step: NestStep, chains: list[AccumulatorChain], initial: Sequence[Register]
     ) -> list[Register]:
-        """One loop over the row; the teams of a long row share out its blocks."""
-        if self.grid.teams == 1 or loop != len(self.loops.extents) - 1:
+        """One loop over the row; teams share out the outermost, see Note [Teams]."""
+        if self.grid.teams == 1 or loop != self.loops.parallel:
             return super()._level(loop, step, chains, initial)
-        stop, block = self.memory.number("extent", loop), BLOCK * self.width
-        with self.builder.loop(Register("0", "i64"), stop, block * self.grid.teams, initial) as blocks:
-            start, end = self.threads.share_of_team(blocks.index, block, stop)
-            within = self._turns(loop, step, chains, self._anew(chains, blocks.carried), start, end)
-            values = self.values(chains, blocks.carried), self.values(chains, within)
-            blocks.following = self.threads.across_teams(chains, *values)
-        return blocks.results
+        stop, last = self.memory.number("extent", loop), loop == len(self.loops.extents) - 1
+        piece = BLOCK * (self.width if loop == self.loops.lane else 1) if last else 1
+        with self.builder.loop(Register("0", "i64"), stop, piece * self.grid.teams, initial) as pieces:
+            start, anew = self.threads.begin_piece(pieces.index, piece, stop), self._anew(chains, pieces.carried)
+            if last:
+                end = self.builder.binary("add", start, Register(str(piece), "i64"))
+                end = self.builder.call("i64", "llvm.smin.i64", end, stop)
+                within = self._turns(loop, step, chains, anew, start, end)
+            else:
+                self.machine.enter(self, loop, start, stop)
+                within = self._level(loop + 1, step, chains, anew)
+            values = self.values(chains, pieces.carried), self.values(chains, within)
+            pieces.following = self.threads.across_teams(chains, *values)
+        return pieces.results
 
     def _turns(
         self,

@@ -29,6 +29,7 @@ Note [Loads go ahead]
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from functools import partial, reduce
 
 from jit.ir.dtypes import DType
 from jit.ir.errors import CompileError
@@ -57,6 +58,13 @@ class GridMachine:
         self.math = GridMath(self.builder, target)
         self.memory = DeviceMemory(nest, loops, self.builder, self.math, grid)
         self.thread = self._special(self.dialect.thread)
+        self.member = self.builder.binary("urem", self.thread, _number(grid.group))
+        """The number of the thread in its group."""
+        self.team = self.builder.binary("urem", self._quotient(grid.group), _number(grid.teams))
+        """The number of its group among those of the row."""
+        self.memory.first_held = self._product(self._quotient(grid.group), _number(grid.capacity))
+        self.has_piece: Register | None = None
+        """Whether its team has a piece of the row, None where each has the whole."""
         self.storing: Register | None = None
         """Whether this thread stores what is computed, None if all do."""
         self.inside: Register | None = None
@@ -112,8 +120,12 @@ class GridMachine:
             compute()
         elif self.grid.kind == "rows":
             of_row = self.grid.group * self.grid.teams
-            self._place_in_row(self._sum(self._product(block, _number(threads // of_row)), self._quotient(of_row)))
+            row = self._sum(self._product(block, _number(threads // of_row)), self._quotient(of_row))
+            self.memory.indices.update(enumerate(self._split(self._existing(row))))
             compute()
+        elif self.grid.kind == "columns":
+            column = self._sum(self._product(block, _number(self.grid.group)), self.member)
+            self._at_points(self._existing(column), compute)
         else:
             with self.builder.loop(_number(0), self.memory.number("turns"), 1) as turn:
                 chunk = self._sum(self._product(turn.index, self.memory.number("blocks")), block)
@@ -130,14 +142,11 @@ class GridMachine:
         self.memory.begin_at(index, self.memory.number("extent", lane))
         compute()
 
-    def _place_in_row(self, row: Register) -> None:
-        """Give the threads of a group their row; those beyond the last compute it again, and do not store it."""
+    def _existing(self, unit: Register) -> Register:
+        """A row or column; threads of one beyond the last compute that again, and do not store it."""
         units = self.memory.number("units")
-        self.exists = self.builder.compare("icmp slt", row, units)
-        self.member = self.builder.binary("urem", self.thread, _number(self.grid.group))
-        """The number of the thread in its group."""
-        self.memory.first_held = self._product(self._quotient(self.grid.group), _number(self.grid.capacity))
-        self.memory.indices.update(enumerate(self._split(self._at_most(row, units))))
+        self.exists = self.builder.compare("icmp slt", unit, units)
+        return self._at_most(unit, units)
 
     def _place_in_tile(self, block: Register) -> None:
         """Give each thread of a tile its result; one beyond the last computes the last again, and does not store it."""
@@ -187,7 +196,7 @@ class GridMachine:
             self.memory.inside = self.inside
             index = self._at_most(index, stop)
             self.memory.left = self.builder.binary("sub", stop, index)
-        elif loop == len(self.loops.extents) - 1 and self.grid.ahead > 1:
+        elif loop == len(self.loops.extents) - 1 and self.grid.ahead * self.grid.teams > 1:
             self.inside = self.builder.compare("icmp slt", index, stop)
             index = self._at_most(index, stop)
         self.memory.indices[loop] = index
@@ -196,11 +205,12 @@ class GridMachine:
         """A step begins; one thread of a row stores what the row comes to."""
         self.inside = self.memory.inside = None
         self.memory.begin_step()
-        if self.grid.kind == "rows":
+        self.has_piece = None
+        if self.grid.kind in ("rows", "columns"):
             self.storing = self.exists
             if not step.inner:
-                own = self.builder.binary("urem", self.thread, _number(self.grid.group * self.grid.teams))
-                first = self.builder.compare("icmp eq", own, _number(0))
+                number = self.team if self.grid.kind == "columns" else self.builder.binary("or", self.team, self.member)
+                first = self.builder.compare("icmp eq", number, _number(0))
                 self.storing = self.builder.binary("and", first, self.exists)
 
     def fold_and_store(
@@ -217,7 +227,8 @@ class GridMachine:
 
     def _store(self, jobs: Sequence[tuple[int, Register, Register]]) -> None:
         """Write to memory, where this thread stores and the point exists."""
-        guards = [guard for guard in (self.storing, self.inside) if guard is not None and guard.type == "i1"]
+        conditions = (self.storing, self.has_piece, self.inside)
+        guards = [guard for guard in conditions if guard is not None and guard.type == "i1"]
 
         def write(mask: Register | None) -> list[Register]:
             for job in jobs:
@@ -228,7 +239,7 @@ class GridMachine:
             self.memory.both_ways(lambda: write(None), write)
 
         if guards:
-            guard = guards[0] if len(guards) == 1 else self.builder.binary("and", *guards)
+            guard = reduce(partial(self.builder.binary, "and"), guards)
             self.builder.when(guard, both, self.builder.depth)
         else:
             both()
@@ -248,11 +259,11 @@ class GridMachine:
             values = monoid.join(self.math, values, [self._shuffled("down", v, count) for v in values])
         return [self._shuffled("idx", v, 0) for v in values]
 
-    def share_of_team(self, start: Register, block: int, stop: Register) -> tuple[Register, Register]:
-        """(start, end) of the block that this thread's team takes, of those from `start` on."""
-        first = self._sum(start, self._product(self._quotient(self.grid.group), _number(block)))
-        end = self.builder.call("i64", "llvm.smin.i64", self._sum(first, _number(block)), stop)
-        return first, end
+    def begin_piece(self, first: Register, piece: int, stop: Register) -> Register:
+        """The place where this thread's team begins, if the first begins at `first`; beyond the end it is the last."""
+        start = self._sum(first, self._product(self.team, _number(piece)))
+        self.has_piece = self.builder.compare("icmp slt", start, stop)
+        return self._at_most(start, stop)
 
     def across_teams(
         self, chains: Sequence[AccumulatorChain], carried: list[list[LaneValue]], within: list[list[LaneValue]]
@@ -260,7 +271,7 @@ class GridMachine:
         """The accumulators behind the shares of all teams, joined in the order of the row, for each team alike."""
         lanes = self.grid.group * self.grid.lanes
         own, slot = self._product(self._quotient(self.grid.group), _number(lanes)), lanes * self.grid.teams
-        values = [value for each in within for value in each]
+        values = [value for chain, each in zip(chains, within, strict=True) for value in self._of_piece(chain, each)]
         if not values:
             return []
         for number, value in enumerate(values):
@@ -273,6 +284,14 @@ class GridMachine:
             carried = [c.monoid.join(self.math, *pair) for c, pair in zip(chains, pairs, strict=True)]
         self._barrier()
         return [value.register for each in carried for value in each]
+
+    def _of_piece(self, chain: AccumulatorChain, values: list[LaneValue]) -> list[LaneValue]:
+        """The accumulators of a piece, or neutral ones if the team has none."""
+        assert self.has_piece is not None
+        pairs = zip(values, chain.neutral, strict=True)
+        return [
+            LaneValue(self.math, v.dtype, self.builder.select(self.has_piece, v.register, n.register)) for v, n in pairs
+        ]
 
     def scanned(
         self, lowering: NestLowering, scan: NestScan, carried: LaneValue, value: LaneValue

@@ -20,12 +20,17 @@ Note [Where threads run]
                 lane          0 1 2 ... 31 32 33 ... 63
                 thread        0 1 2 ... 31  0  1 ... 31
 
-            A row of several times `BLOCK` turns is a block's alone, and has several teams of threads, each of which
-            takes one after the other. What they come to is joined in the order of the row, as on the CPU; but there,
-            products and sums of logarithms are not cut into blocks, so they may be rounded otherwise. The sum of a
-            whole array is two kernels, since it was cut before it came here (Note [Blocks of a row]).
+    columns: as points, of rows so few that their threads would not keep a GPU busy, and several teams share a row.
+            A block has up to a warp of neighbouring vectors, and a thread for each of them in each team.
     tiles:  a matrix product: a block computes TILE x TILE results, one each thread. Tiles of the factors pass through
             shared memory, so that an element is read once for TILE results. Terms are added in the order of the row.
+
+Note [Teams]
+    Where there are too few rows to keep a GPU busy, several teams of a block share one. They take the turns of its
+    outermost loop or, if it has but one, pieces of `BLOCK` turns, and what each comes to is joined in the order of the
+    row, in shared memory. That is how the CPU cuts sums, so these have the same bits. Products and sums of logarithms
+    are not cut there, so they may be rounded otherwise. The sum of a whole array is two kernels, since it was cut
+    before it came here (Note [Blocks of a row]).
 
 Note [Divisions by numbers known at launch]
     A thread finds its place along n loops by n - 1 divisions, which GPUs have no instruction for. The launch passes two
@@ -60,6 +65,10 @@ LOADS = 8
 """Elements that a thread has under way at once in a loop over a row."""
 LONG_ROW = 2048
 """The points of a row beyond which twice as many are under way, since few rows find room beside each other."""
+ENOUGH = 1 << 17
+"""The threads that keep a GPU busy."""
+MOST_TEAMS = 32
+"""The most teams of a row, since each of them reads what all of them come to."""
 MOST_THREADS = 1024
 """The most threads of a block."""
 VECTORS = 4
@@ -68,7 +77,7 @@ VECTORS = 4
 
 @dataclass(frozen=True)
 class Grid:
-    """A grid: what a thread computes, "points", "rows" or "tiles", by how many blocks and threads."""
+    """A grid: what a thread computes, "points", "rows", "columns" or "tiles", by how many blocks and threads."""
 
     kind: str
     blocks: int
@@ -76,9 +85,9 @@ class Grid:
     counts: tuple[int, ...]
     """The number of vectors, rows or tiles along each parallel loop."""
     group: int = 1
-    """The threads that share a turn of a row."""
+    """The threads that share a turn of a row, or the neighbouring columns of a block."""
     teams: int = 1
-    """The groups that share a long row."""
+    """The groups that share a row, see Note [Teams]."""
     side: int = 1
     """The points of a thread that lie side by side."""
     vectors: int = 1
@@ -137,14 +146,28 @@ def grid(nest: Nest, loops: Loops, dialect: Dialect, multiprocessors: int) -> Gr
     side = _side(nest, loops)
     vectors = _vectors(nest, loops) if side > 1 else 1
     counts = tuple(-(-n // side) if i == loops.lane else n for i, n in enumerate(extents))
-    blocks = -(-math.prod(counts) // (THREADS * vectors))
     ahead = _ahead(loops.extents[-1], side) if loops.reduced and not is_contraction(nest) else 1
+    group = min(dialect.warp, _power_of_two(math.prod(counts)))
+    teams = _teams(nest, loops, math.prod(counts), group, 1)
+    if teams > 1:
+        blocks = -(-math.prod(counts) // group)
+        return Grid("columns", blocks, group * teams, counts, group, teams, side, 1, ahead)
+    blocks = -(-math.prod(counts) // (THREADS * vectors))
     return Grid("points", min(blocks, BLOCKS * multiprocessors), THREADS, counts, 1, 1, side, vectors, ahead)
 
 
 def _ahead(turns: int, lanes: int, loads: int = LOADS) -> int:
     """The turns of a loop whose loads go ahead: so many values of a thread, but not more turns than there are."""
     return min(max(loads // lanes, 1), _power_of_two(turns))
+
+
+def _teams(nest: Nest, loops: Loops, threads: int, group: int, turn: int) -> int:
+    """The teams of a row, see Note [Teams]: 1 if so many threads and groups are enough, or a scan goes through it."""
+    if nest.scans or is_contraction(nest) or not loops.reduced:
+        return 1
+    outermost = loops.extents[loops.parallel]
+    pieces = outermost if loops.reduced > 1 else -(-outermost // (BLOCK * turn))
+    return min(_power_of_two(pieces), MOST_TEAMS, MOST_THREADS // group, _power_of_two(max(ENOUGH // threads, 1)))
 
 
 def _power_of_two(number: int) -> int:
@@ -162,11 +185,11 @@ def _rows(nest: Nest, loops: Loops, dialect: Dialect) -> Grid:
     turn = min(lanes(nest, loops, _ANY), _power_of_two(row))
     group = min(turn, dialect.warp)
     several = turn // group
-    ahead = _ahead(-(-row // turn), several, 2 * LOADS if row > LONG_ROW else LOADS)
+    ahead = _ahead(-(-row // turn), several, 2 * LOADS if LONG_ROW < row <= BLOCK * turn else LOADS)
     rows, capacity = _held(nest, loops, dialect, group, turn * ahead)
-    teams = 1
-    if not capacity and turn >= dialect.warp and not nest.scans:
-        teams = min(_power_of_two(-(-row // (BLOCK * turn))), MOST_THREADS // group)
+    teams = 1 if capacity else _teams(nest, loops, math.prod(counts) * group, group, turn)
+    if group * teams < dialect.warp:
+        teams = 1
     rows = rows if teams == 1 else 1
     blocks = -(-math.prod(counts) // rows)
     return Grid("rows", blocks, rows * group * teams, counts, group, teams, 1, several, ahead, capacity)
