@@ -101,7 +101,7 @@ M = 1
 
 def equal_bits(nest: Nest, inputs: list[Array], outputs: list[Array]) -> DeviceKernel:
     """A kernel of few blocks stores what the CPU's stores, bit for bit."""
-    wanted = [a.copy() for a in outputs]
+    wanted = [a.copy(order="K") for a in outputs]
     compile_nest(nest)(inputs, wanted)
     kernel = device_kernel(nest, GPU, M)
     launch(kernel, inputs, outputs)
@@ -192,6 +192,24 @@ def test_columns_have_the_bits_of_lanes(length, columns):
     equal_bits(reduction("sum", x, out, (0,)), [x], [out])
     whole = np.zeros_like(x)
     equal_bits(softmax(x, whole, 0), [x], [whole])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "float64", "bool"])
+@pytest.mark.parametrize("shape", [(64, 96), (33, 70), (16, 40), (3, 40, 33)])
+def test_transposes_go_through_squares(shape, dtype, rng):
+    """Operands that lie along the rows, along the columns, and a result of either kind."""
+    x, y, z = (rng.integers(0, 2, s).astype(dtype) for s in (shape, (*shape[:-2], *shape[:-3:-1]), shape[-1:]))
+    turned, body = y.swapaxes(-1, -2), lambda m, a, b, c: m.where(a > b, c, b)
+    for out in (np.zeros(shape, dtype), np.zeros(y.shape, dtype).swapaxes(-1, -2)):
+        kernel = equal_bits(pointwise_nest(body, [x, turned, z], [out]), [x, turned, z], [out])
+        assert kernel.grid.kind == "squares"
+        assert kernel.ptx.count("bar.sync") + kernel.ptx.count("barrier.sync") == 1
+
+
+@pytest.mark.parametrize(("shape", "kind"), [((15, 64), "points"), ((64, 15), "points"), ((16, 16), "squares")])
+def test_narrow_transposes_are_read_as_they_lie(shape, kind):
+    x, out = normal(*shape), np.zeros(shape[::-1], np.float32)
+    assert equal_bits(pointwise_nest(lambda m, a: a * 2, [x.T], [out]), [x.T], [out]).grid.kind == kind
 
 
 def test_divisions_by_numbers_of_the_launch(rng):

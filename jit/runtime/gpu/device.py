@@ -22,7 +22,7 @@ from ..targets.target import Target, binding
 from .kept import without_kept
 from .lowering import lower
 from .ptxas import Assembled, assemble
-from .schedule import Grid, grid
+from .schedule import Grid, grid, turned
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def device_kernel(nest: Nest, target: Target, multiprocessors: int | None = None
 
 
 def _scheduled(nest: Nest, dialect: Dialect, multiprocessors: int | None) -> tuple[Loops, Grid]:
-    loops = schedule(nest)
+    loops = turned(nest, schedule(nest))
     return loops, grid(nest, loops, dialect, multiprocessors or dialect.multiprocessors)
 
 

@@ -25,6 +25,11 @@ Note [Where threads run]
     tiles:  a matrix product: a block computes TILE x TILE results, one each thread. Tiles of the factors pass through
             shared memory, so that an element is read once for TILE results. Terms are added in the order of the row.
 
+    squares: an operand lies along another loop than the results, as in a transpose: a block computes SQUARE x SQUARE
+            points. It brings the operand's elements to shared memory as they lie, a row of the square for each warp,
+            and takes them from there by columns. Rows of the square are one element longer there, so that a column's
+            elements are in different banks.
+
 Note [Teams]
     Where there are too few rows to keep a GPU busy, several teams of a block share one. They take the turns of its
     outermost loop or, if it has but one, pieces of `BLOCK` turns, and what each comes to is joined in the order of the
@@ -42,7 +47,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..kernels.lanes import LONG, MODERATE, lanes
 from ..kernels.nest import Access, Nest, Operand, Reduce
@@ -55,6 +60,8 @@ THREADS = 256
 """Threads of a block."""
 BLOCKS = 32
 """The most blocks for each multiprocessor, where threads may take one point after the other."""
+SQUARE, SQUARE_ROWS = 32, 8
+"""The points of a square of a transpose, along either dim, and how many of its rows its threads take at once."""
 TILE = 16
 """The results of a matrix product that a block computes, along either dim."""
 VECTOR_BYTES = 16
@@ -77,13 +84,13 @@ VECTORS = 4
 
 @dataclass(frozen=True)
 class Grid:
-    """A grid: what a thread computes, "points", "rows", "columns" or "tiles", by how many blocks and threads."""
+    """What a thread computes, "points", "rows", "columns", "tiles" or "squares", by how many blocks and threads."""
 
     kind: str
     blocks: int
     threads: int
     counts: tuple[int, ...]
-    """The number of vectors, rows or tiles along each parallel loop."""
+    """The number of vectors, rows, tiles or squares along each parallel loop."""
     group: int = 1
     """The threads that share a turn of a row, or the neighbouring columns of a block."""
     teams: int = 1
@@ -106,6 +113,11 @@ class Grid:
     def apart(self) -> int:
         """The distance of a thread's vectors, in points."""
         return self.group if self.kind == "rows" else self.threads * self.side
+
+    @property
+    def shared(self) -> int:
+        """The elements that the threads of a block exchange at a time."""
+        return SQUARE * (SQUARE + 1) if self.kind == "squares" else self.threads * self.lanes
 
     @property
     def units(self) -> int:
@@ -143,6 +155,10 @@ def grid(nest: Nest, loops: Loops, dialect: Dialect, multiprocessors: int) -> Gr
         tiled = (loops.lane, loops.jam)
         counts = tuple(-(-n // TILE) if i in tiled else n for i, n in enumerate(extents))
         return Grid("tiles", math.prod(counts), TILE * TILE, counts)
+    cross = crossing(nest, loops)
+    if cross is not None:
+        counts = tuple(-(-n // SQUARE) if i in (loops.lane, cross) else n for i, n in enumerate(extents))
+        return Grid("squares", math.prod(counts), SQUARE * SQUARE_ROWS, counts)
     side = _side(nest, loops)
     vectors = _vectors(nest, loops) if side > 1 else 1
     counts = tuple(-(-n // side) if i == loops.lane else n for i, n in enumerate(extents))
@@ -239,6 +255,44 @@ def _vectors(nest: Nest, loops: Loops) -> int:
         return 1
     moving = sum(loops.motion(number, loops.lane) != FIXED for number in range(len(nest.reads)))
     return 1 << (VECTORS // max(moving, 1)).bit_length() - 1 if moving < VECTORS else 1
+
+
+# -- transposes --------------------------------------------------------------------------------------------------
+
+
+def turned(nest: Nest, loops: Loops) -> Loops:
+    """The loops with lanes along the one that the results lie along, if that is another than some operand's."""
+    first_write = len(nest.reads)
+    for lane in range(loops.parallel):
+        along = replace(loops, lane=lane)
+        if all(along.motion(first_write + i, lane) == UNIT for i in range(len(nest.writes))):
+            return along if crossing(nest, along) is not None else loops
+    return loops
+
+
+def crossing(nest: Nest, loops: Loops) -> int | None:
+    """The loop that operands of a transpose lie along, while the results lie along the lanes; None if it is none."""
+    if loops.reduced or len(nest.steps) > 1 or is_contraction(nest):
+        return None
+    writes = range(len(nest.reads), len(nest.reads) + len(nest.writes))
+    for loop in range(loops.parallel):
+        there = [o for o in nest.steps[0].reads if lies_along(nest, loops, o, loop)]
+        square = min(loops.extents[loop], loops.extents[loops.lane]) >= SQUARE // 2
+        if square and 0 < len(there) <= MOST_CROSSING and all(loops.motion(w, loops.lane) == UNIT for w in writes):
+            return loop
+    return None
+
+
+MOST_CROSSING = 4
+"""The operands of a transpose that shared memory has room for."""
+
+
+def lies_along(nest: Nest, loops: Loops, operand: Operand, loop: int) -> bool:
+    """Whether an operand's elements lie side by side along a loop, and jump along the lanes."""
+    if loop == loops.lane or not isinstance(operand, Access) or operand.gather or operand.within:
+        return False
+    strides = loops.strides[nest.reads.index(operand)]
+    return strides[loop] == 1 and strides[loops.lane] not in (0, 1)
 
 
 # -- matrix products ---------------------------------------------------------------------------------------------
