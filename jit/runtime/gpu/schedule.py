@@ -84,7 +84,7 @@ VECTORS = 4
 
 @dataclass(frozen=True)
 class Grid:
-    """What a thread computes, "points", "rows", "columns", "tiles" or "squares", by how many blocks and threads."""
+    """A grid: "points", "rows", "columns", "tiles" or "squares", and by how many blocks and threads."""
 
     kind: str
     blocks: int
