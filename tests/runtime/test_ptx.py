@@ -101,7 +101,7 @@ M = 1
 
 def equal_bits(nest: Nest, inputs: list[Array], outputs: list[Array]) -> DeviceKernel:
     """A kernel of few blocks stores what the CPU's stores, bit for bit."""
-    wanted = [a.copy() for a in outputs]
+    wanted = [a.copy(order="K") for a in outputs]
     compile_nest(nest)(inputs, wanted)
     kernel = device_kernel(nest, GPU, M)
     launch(kernel, inputs, outputs)
@@ -144,6 +144,72 @@ def test_results_may_take_the_place_of_operands(rng):
     wanted = 720 // x
     launch(device_kernel(pointwise_nest(lambda m, a: 720 // a, [x], [x]), GPU, M), [x], [x])
     assert np.array_equal(x, wanted)
+
+
+@pytest.mark.parametrize(("length", "teams"), [(8193, 2), (20_000, 4), (300_001, 32)])
+def test_teams_share_a_long_row(length, teams):
+    x, out = normal(2, length), np.zeros(2, np.float32)
+    kernel = equal_bits(reduction("sum", x, out, (1,)), [x], [out])
+    assert (kernel.grid.teams, kernel.grid.threads) == (teams, 32 * teams)
+
+
+@pytest.mark.parametrize("shape", [(6, 5, 70), (33, 2, 300), (40, 3, 9), (5, 200, 1)])
+def test_teams_share_the_outer_loop_of_a_row(shape):
+    """As in the statistics of a batch norm."""
+    x, out = normal(*shape), np.zeros(shape[1], np.float32)
+    kernel = equal_bits(reduction("sum", x, out, (0, 2)), [x], [out])
+    assert kernel.grid.teams == {6: 8, 33: 32, 40: 32, 5: 1}[shape[0]]
+
+
+@pytest.mark.parametrize(("shape", "teams"), [((1000, 8), 8), ((129, 64), 2), ((128, 64), 1), ((5000, 32), 32)])
+def test_teams_share_columns(shape, teams):
+    x, out = normal(*shape), np.zeros(shape[1], np.float32)
+    kernel = equal_bits(reduction("sum", x, out, (0,)), [x], [out])
+    assert kernel.grid.teams == teams
+    places = np.zeros(shape[1], np.int64)
+    x[:] = np.round(x)
+    equal_bits(reduction("argmax", x, places, (0,)), [x], [places])
+
+
+LENGTHS = [1, 3, 16, 33, 64, 100, 1000, 4097, 8300, 20_000]
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_threads_of_a_row_give_the_bits_of_lanes(length):
+    x = normal(5, length)
+    for monoid in ("sum", "max", "argmin"):
+        reduced = np.zeros(5, np.int64 if monoid == "argmin" else np.float32)
+        equal_bits(reduction(monoid, x, reduced, (1,)), [x], [reduced])
+    out = np.zeros_like(x)
+    kernel = equal_bits(softmax(x, out, 1), [x], [out])
+    assert bool(kernel.grid.capacity) == (3 < length <= 8192)
+
+
+@pytest.mark.parametrize("length", LENGTHS[:-1])
+@pytest.mark.parametrize("columns", [37, 64])
+def test_columns_have_the_bits_of_lanes(length, columns):
+    x, out = normal(length, columns), np.zeros(columns, np.float32)
+    equal_bits(reduction("sum", x, out, (0,)), [x], [out])
+    whole = np.zeros_like(x)
+    equal_bits(softmax(x, whole, 0), [x], [whole])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "float64", "bool"])
+@pytest.mark.parametrize("shape", [(64, 96), (33, 70), (16, 40), (3, 40, 33)])
+def test_transposes_go_through_squares(shape, dtype, rng):
+    """Operands that lie along the rows, along the columns, and a result of either kind."""
+    x, y, z = (rng.integers(0, 2, s).astype(dtype) for s in (shape, (*shape[:-2], *shape[:-3:-1]), shape[-1:]))
+    turned, body = y.swapaxes(-1, -2), lambda m, a, b, c: m.where(a > b, c, b)
+    for out in (np.zeros(shape, dtype), np.zeros(y.shape, dtype).swapaxes(-1, -2)):
+        kernel = equal_bits(pointwise_nest(body, [x, turned, z], [out]), [x, turned, z], [out])
+        assert kernel.grid.kind == "squares"
+        assert kernel.ptx.count("bar.sync") + kernel.ptx.count("barrier.sync") == 1
+
+
+@pytest.mark.parametrize(("shape", "kind"), [((15, 64), "points"), ((64, 15), "points"), ((16, 16), "squares")])
+def test_narrow_transposes_are_read_as_they_lie(shape, kind):
+    x, out = normal(*shape), np.zeros(shape[::-1], np.float32)
+    assert equal_bits(pointwise_nest(lambda m, a: a * 2, [x.T], [out]), [x.T], [out]).grid.kind == kind
 
 
 def test_divisions_by_numbers_of_the_launch(rng):

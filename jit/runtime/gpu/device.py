@@ -1,8 +1,8 @@
 """A nest as a kernel of a GPU: its LLVM IR, and the assembly that LLVM prints; nothing here needs a GPU or its toolkit.
 
-The end of `nest -> schedule -> gpu.schedule -> gpu.lowering -> device`. For NVIDIA's GPUs the assembly is PTX, which the
-driver takes to launch a kernel; `ptxas` is run only to see that it accepts the PTX and what the kernel costs. For AMD's
-GPUs it is text to look at.
+The end of `nest -> schedule -> gpu.schedule -> gpu.lowering -> device`. For NVIDIA's GPUs the assembly is PTX, which
+the driver takes to launch a kernel; `ptxas` is run only to see that it accepts the PTX and what the kernel costs. For
+AMD's GPUs it is text to look at.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from ..kernels.codegen import geometry_of, words_of
 from ..kernels.nest import Nest
 from ..kernels.schedule import Loops, schedule
 from ..llvm.function import LoweredFunction
+from ..targets.family import Dialect
 from ..targets.target import Target, binding
 from .kept import without_kept
 from .lowering import lower
 from .ptxas import Assembled, assemble
-from .schedule import Grid, grid
+from .schedule import Grid, grid, turned
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class DeviceKernel:
     """A nest lowered for a GPU; made by `device_kernel`."""
 
     nest: Nest
-    """The nest, without kept values."""
+    """The nest; without kept values, unless they stay in shared memory."""
     loops: Loops
     grid: Grid
     """The blocks and threads that it is launched with."""
@@ -84,7 +85,7 @@ def device_kernel(nest: Nest, target: Target, multiprocessors: int | None = None
     >>> x = np.zeros(1000, np.float32)
     >>> kernel = device_kernel(pointwise_nest(lambda m, a: m.exp(a), [x], [x], name="exps"), Target.nvidia("sm_80"))
     >>> kernel.grid
-    Grid(kind='points', blocks=1, threads=256, counts=(250,), group=1, side=4, vectors=4, ahead=1)
+    Grid(kind='points', blocks=1, threads=256, counts=(250,), group=1, teams=1, side=4, vectors=4, ahead=1, capacity=0)
     >>> ".entry exps(" in kernel.ptx
     True
     """
@@ -95,10 +96,16 @@ def device_kernel(nest: Nest, target: Target, multiprocessors: int | None = None
         )
     if 0 in nest.extents:
         raise CompileError(f"{nest.name}: a nest without points has nothing to launch; leave it out")
-    nest = without_kept(nest)
-    loops = schedule(nest)
-    chosen = grid(nest, loops, dialect, multiprocessors or dialect.multiprocessors)
+    loops, chosen = _scheduled(nest, dialect, multiprocessors)
+    if not chosen.capacity:
+        nest = without_kept(nest)
+        loops, chosen = _scheduled(nest, dialect, multiprocessors)
     return DeviceKernel(nest, loops, chosen, lower(nest, loops, chosen, target), target)
+
+
+def _scheduled(nest: Nest, dialect: Dialect, multiprocessors: int | None) -> tuple[Loops, Grid]:
+    loops = turned(nest, schedule(nest))
+    return loops, grid(nest, loops, dialect, multiprocessors or dialect.multiprocessors)
 
 
 def _compiled(text: str, target: Target) -> str:

@@ -1,8 +1,9 @@
 """Nests without kept values, for threads that have no place to keep them.
 
 Note [Nothing is kept]
-    On the CPU a step may keep values at every point for later steps, in a row that stays in the cache. A thread has
-    no such place, and computes them again instead: the later step takes in the operands and the body of the earlier.
+    On the CPU a step may keep values at every point for later steps, in a row that stays in the cache. Where rows find
+    no room in shared memory (Note [A row is read once]), threads compute them again instead: the later step takes in
+    the operands and the body of the earlier.
 
         e = keep(exp(x - top)), total = sum(e)            total = sum(exp(x - top))
         out = e / total                                   out = exp(x - top) / total

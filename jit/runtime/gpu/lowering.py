@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from jit.ir.errors import CompileError
 
 from ..kernels.nest import Access, Nest, NestStep
-from ..kernels.schedule import Loops
+from ..kernels.schedule import BLOCK, Loops
 from ..llvm.build import Register
 from ..llvm.function import LoweredFunction
 from ..llvm.lowering import NestLowering
@@ -35,7 +35,28 @@ class GridLowering(NestLowering):
 
     def __init__(self, nest: Nest, loops: Loops, width: int, machine: GridMachine) -> None:
         super().__init__(nest, loops, width, machine)
-        self.grid, self.device_memory = machine.grid, machine.memory
+        self.grid, self.threads, self.device_memory = machine.grid, machine, machine.memory
+
+    def _level(
+        self, loop: int, step: NestStep, chains: list[AccumulatorChain], initial: Sequence[Register]
+    ) -> list[Register]:
+        """One loop over the row; teams share out the outermost, see Note [Teams]."""
+        if self.grid.teams == 1 or loop != self.loops.parallel:
+            return super()._level(loop, step, chains, initial)
+        stop, last = self.memory.number("extent", loop), loop == len(self.loops.extents) - 1
+        piece = BLOCK * (self.width if loop == self.loops.lane else 1) if last else 1
+        with self.builder.loop(Register("0", "i64"), stop, piece * self.grid.teams, initial) as pieces:
+            start, anew = self.threads.begin_piece(pieces.index, piece, stop), self._anew(chains, pieces.carried)
+            if last:
+                end = self.builder.binary("add", start, Register(str(piece), "i64"))
+                end = self.builder.call("i64", "llvm.smin.i64", end, stop)
+                within = self._turns(loop, step, chains, anew, start, end)
+            else:
+                self.machine.enter(self, loop, start, stop)
+                within = self._level(loop + 1, step, chains, anew)
+            values = self.values(chains, pieces.carried), self.values(chains, within)
+            pieces.following = self.threads.across_teams(chains, *values)
+        return pieces.results
 
     def _turns(
         self,

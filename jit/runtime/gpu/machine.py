@@ -28,23 +28,23 @@ Note [Loads go ahead]
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import partial, reduce
 
 from jit.ir.dtypes import DType
-from jit.ir.errors import CompileError
 
-from ..kernels.nest import Nest, NestScan, NestStep, Reduce
+from ..kernels.nest import Access, Nest, NestScan, NestStep, Operand, Reduce
 from ..kernels.schedule import Loops
 from ..llvm.build import LLVMBuilder, Register
 from ..llvm.function import LoweredFunction
 from ..llvm.lowering import NestLowering
-from ..llvm.memory import kept_bytes, kept_type
 from ..llvm.reduce import MONOIDS, AccumulatorChain, Monoid, across_lanes
-from ..llvm.values import ELEMENT, LaneValue
+from ..llvm.values import LaneValue
 from ..targets.target import Target
+from .exchange import BlockExchange
 from .math import GridMath
 from .memory import DeviceMemory
-from .schedule import TILE, Grid, shared
+from .schedule import SQUARE, SQUARE_ROWS, TILE, Grid, crossing, lies_along, shared
 
 
 class GridMachine:
@@ -57,20 +57,22 @@ class GridMachine:
         self.math = GridMath(self.builder, target)
         self.memory = DeviceMemory(nest, loops, self.builder, self.math, grid)
         self.thread = self._special(self.dialect.thread)
+        self.member = self.builder.binary("urem", self.thread, _number(grid.group))
+        """The number of the thread in its group."""
+        self.team = self.builder.binary("urem", self._quotient(grid.group), _number(grid.teams))
+        """The number of its group among those of the row."""
+        self.memory.first_held = self._product(self._quotient(grid.group), _number(grid.capacity))
+        self.has_piece: Register | None = None
+        """Whether its team has a piece of the row, None where each has the whole."""
         self.storing: Register | None = None
         """Whether this thread stores what is computed, None if all do."""
         self.inside: Register | None = None
         """Whether the current point of the row exists, for each lane if a thread has several; None if it does."""
-        self.shared_bytes = 0
+        self.exchange = BlockExchange(self.memory, self.dialect, self.thread, self.member)
 
     def function(self, lowering: NestLowering) -> LoweredFunction:
         """Find the thread's place, then run the steps there."""
-
-        def compute() -> None:
-            for step in self.nest.steps:
-                lowering.step(step)
-
-        self._everywhere(compute)
+        self._everywhere(lambda: self._compute(lowering))
         numbers: tuple[tuple[Hashable, ...], ...] = tuple(self.memory.numbers)  # type: ignore[arg-type]
         lines = [
             f"define {self.dialect.convention} void @kernel({self._parameters(len(numbers))}) {{",
@@ -91,6 +93,12 @@ class GridMachine:
         declarations = (*self._shared_memory(), *self.builder.declarations.values(), *self.builder.helpers.values())
         return LoweredFunction(declarations, "\n".join(lines), numbers, self.grid.threads)
 
+    def _compute(self, lowering: NestLowering) -> None:
+        """All steps at the thread's place."""
+        lowering.written = 0
+        for step in self.nest.steps:
+            lowering.step(step)
+
     def _parameters(self, numbers: int) -> str:
         """The parameters: two tables by value, and where errors are reported."""
         buffers = len(self.nest.inputs) + len(self.nest.outputs)
@@ -99,7 +107,7 @@ class GridMachine:
         return f"{data}, {geometry}, ptr align 4 %errors"
 
     def _shared_memory(self) -> list[str]:
-        size = self.shared_bytes
+        size = max(self.exchange.bytes, self.memory.held_bytes)
         return [f"@shared = internal addrspace(3) global [{size} x i8] poison, align 16"] if size else []
 
     # -- the thread's place --------------------------------------------------------------------------------------
@@ -111,9 +119,15 @@ class GridMachine:
             self._place_in_tile(block)
             compute()
         elif self.grid.kind == "rows":
-            row = self._sum(self._product(block, _number(threads // self.grid.group)), self._quotient(self.grid.group))
-            self._place_in_row(row)
+            of_row = self.grid.group * self.grid.teams
+            row = self._sum(self._product(block, _number(threads // of_row)), self._quotient(of_row))
+            self.memory.indices.update(enumerate(self._split(self._existing(row))))
             compute()
+        elif self.grid.kind == "squares":
+            self._in_square(block, compute)
+        elif self.grid.kind == "columns":
+            column = self._sum(self._product(block, _number(self.grid.group)), self.member)
+            self._at_points(self._existing(column), compute)
         else:
             with self.builder.loop(_number(0), self.memory.number("turns"), 1) as turn:
                 chunk = self._sum(self._product(turn.index, self.memory.number("blocks")), block)
@@ -130,28 +144,81 @@ class GridMachine:
         self.memory.begin_at(index, self.memory.number("extent", lane))
         compute()
 
-    def _place_in_row(self, row: Register) -> None:
-        """Give the threads of a group their row; those beyond the last compute it again, and do not store it."""
+    def _existing(self, unit: Register) -> Register:
+        """A row or column; threads of one beyond the last compute that again, and do not store it."""
         units = self.memory.number("units")
-        self.exists = self.builder.compare("icmp slt", row, units)
-        self.member = self.builder.binary("urem", self.thread, _number(self.grid.group))
-        """The number of the thread in its group."""
-        self.memory.indices.update(enumerate(self._split(self._at_most(row, units))))
+        self.exists = self.builder.compare("icmp slt", unit, units)
+        return self._at_most(unit, units)
 
     def _place_in_tile(self, block: Register) -> None:
         """Give each thread of a tile its result; one beyond the last computes the last again, and does not store it."""
         row, column = self._quotient(TILE), self.builder.binary("urem", self.thread, _number(TILE))
-        self.steps_of = {self.loops.lane: row, self.loops.jam: column}
+        lane, jam = self.loops.lane, self.loops.jam
+        assert jam is not None
+        self.steps_of = {lane: row, jam: column}
         """The element of the product's row that a thread stages, of an operand that moves along a loop."""
-        places = {self.loops.lane: column, self.loops.jam: row}
+        places = {lane: column, jam: row}
         for loop, index in enumerate(self._split(block)):
-            if loop in places:
-                extent = self.memory.number("extent", loop)
-                index = self._sum(self._product(index, _number(TILE)), places[loop])
-                inside = self.builder.compare("icmp slt", index, extent)
-                self.storing = inside if self.storing is None else self.builder.binary("and", self.storing, inside)
-                index = self._at_most(index, extent)
             self.memory.indices[loop] = index
+            if loop in places:
+                places[loop] = self._sum(self._product(index, _number(TILE)), places[loop])
+        self._place_at(places)
+
+    def _place_at(self, places: Mapping[int, Register]) -> None:
+        """Give loops their indices; beyond the end that is the last, and its result is not stored."""
+        self.storing = None
+        for loop, index in places.items():
+            extent = self.memory.number("extent", loop)
+            inside = self.builder.compare("icmp slt", index, extent)
+            self.storing = inside if self.storing is None else self.builder.binary("and", self.storing, inside)
+            self.memory.indices[loop] = self._at_most(index, extent)
+
+    def _in_square(self, block: Register, compute: Callable[[], None]) -> None:
+        """Stage the operands that lie along the other loop, then compute a point in each of several rows."""
+        cross, lane, step = crossing(self.nest, self.loops), self.loops.lane, self.nest.steps[0]
+        assert cross is not None
+        corner = self._split(block)
+        self.memory.indices.update(enumerate(corner))
+        first, other = (self._product(corner[loop], _number(SQUARE)) for loop in (lane, cross))
+        own = self.builder.binary("urem", self.thread, _number(SQUARE))
+        rows = [self._sum(self._quotient(SQUARE), _number(row)) for row in range(0, SQUARE, SQUARE_ROWS)]
+        staged = [o for o in dict.fromkeys(step.reads) if lies_along(self.nest, self.loops, o, cross)]
+        self._stage_square(staged, rows, own, lambda row: {lane: self._sum(first, row), cross: self._sum(other, own)})
+
+        def enter(row: Register) -> None:
+            self._place_at({lane: self._sum(first, own), cross: self._sum(other, row)})
+            self._take_from_square(staged, self._sum(self._product(own, _number(SQUARE + 1)), row))
+
+        enter(rows[0])
+        reads = [o for o in dict.fromkeys(step.reads) if isinstance(o, Access)]
+        for row, values in zip(rows, self.memory.load_ahead(reads, rows, enter), strict=True):
+            enter(row)
+            self.memory.loaded = values
+            compute()
+
+    def _stage_square(
+        self,
+        operands: Sequence[Operand],
+        rows: Sequence[Register],
+        own: Register,
+        place: Callable[[Register], dict[int, Register]],
+    ) -> None:
+        """Bring a point of each row of the square, as the operands lie."""
+        values = []
+        for row in rows:
+            self._place_at(place(row))
+            values.append(self.memory.load(operands))
+        for row, each in zip(rows, values, strict=True):
+            index = self._sum(self._product(row, _number(SQUARE + 1)), own)
+            for number, value in enumerate(each):
+                self.exchange.share(number * self.grid.shared, index, value)
+        self.exchange.barrier()
+
+    def _take_from_square(self, operands: Sequence[Operand], index: Register) -> None:
+        """Let operands be read from shared memory."""
+        for number, operand in enumerate(operands):
+            dtype = self.nest.inputs[operand.buffer].dtype  # type: ignore[union-attr]
+            self.memory.staged[operand] = partial(self.exchange.taken, number * self.grid.shared, index, dtype)
 
     def _split(self, index: Register) -> list[Register]:
         """The row-major index of a unit as one for each parallel loop."""
@@ -178,7 +245,7 @@ class GridMachine:
     def enter(self, lowering: NestLowering, loop: int, index: Register, stop: Register) -> None:
         """A turn of a loop begins; along the row each thread has points of its own."""
         if self.grid.kind == "rows" and loop == self.loops.lane:
-            index = self._sum(index, self.member)
+            index = self.memory.position = self._sum(index, self.member)
             places = self.builder.broadcast(index)
             if self.builder.width > 1:
                 places = self.builder.binary("add", places, self.memory.distances())
@@ -186,7 +253,7 @@ class GridMachine:
             self.memory.inside = self.inside
             index = self._at_most(index, stop)
             self.memory.left = self.builder.binary("sub", stop, index)
-        elif loop == len(self.loops.extents) - 1 and self.grid.ahead > 1:
+        elif loop == len(self.loops.extents) - 1 and self.grid.ahead * self.grid.teams > 1:
             self.inside = self.builder.compare("icmp slt", index, stop)
             index = self._at_most(index, stop)
         self.memory.indices[loop] = index
@@ -194,10 +261,13 @@ class GridMachine:
     def begin(self, lowering: NestLowering, step: NestStep) -> None:
         """A step begins; one thread of a row stores what the row comes to."""
         self.inside = self.memory.inside = None
-        if self.grid.kind == "rows":
+        self.memory.begin_step()
+        self.has_piece = None
+        if self.grid.kind in ("rows", "columns"):
             self.storing = self.exists
             if not step.inner:
-                first = self.builder.compare("icmp eq", self.member, _number(0))
+                number = self.team if self.grid.kind == "columns" else self.builder.binary("or", self.team, self.member)
+                first = self.builder.compare("icmp eq", number, _number(0))
                 self.storing = self.builder.binary("and", first, self.exists)
 
     def fold_and_store(
@@ -214,7 +284,8 @@ class GridMachine:
 
     def _store(self, jobs: Sequence[tuple[int, Register, Register]]) -> None:
         """Write to memory, where this thread stores and the point exists."""
-        guards = [guard for guard in (self.storing, self.inside) if guard is not None and guard.type == "i1"]
+        conditions = (self.storing, self.has_piece, self.inside)
+        guards = [guard for guard in conditions if guard is not None and guard.type == "i1"]
 
         def write(mask: Register | None) -> list[Register]:
             for job in jobs:
@@ -225,7 +296,7 @@ class GridMachine:
             self.memory.both_ways(lambda: write(None), write)
 
         if guards:
-            guard = guards[0] if len(guards) == 1 else self.builder.binary("and", *guards)
+            guard = reduce(partial(self.builder.binary, "and"), guards)
             self.builder.when(guard, both, self.builder.depth)
         else:
             both()
@@ -242,8 +313,42 @@ class GridMachine:
         count = self.grid.group
         while count > 1:
             count //= 2
-            values = monoid.join(self.math, values, [self._shuffled("down", v, count) for v in values])
-        return [self._shuffled("idx", v, 0) for v in values]
+            values = monoid.join(self.math, values, [self.exchange.shuffled("down", v, count) for v in values])
+        return [self.exchange.shuffled("idx", v, 0) for v in values]
+
+    def begin_piece(self, first: Register, piece: int, stop: Register) -> Register:
+        """The place where this thread's team begins, if the first begins at `first`; beyond the end it is the last."""
+        start = self._sum(first, self._product(self.team, _number(piece)))
+        self.has_piece = self.builder.compare("icmp slt", start, stop)
+        return self._at_most(start, stop)
+
+    def across_teams(
+        self, chains: Sequence[AccumulatorChain], carried: list[list[LaneValue]], within: list[list[LaneValue]]
+    ) -> list[Register]:
+        """The accumulators behind the shares of all teams, joined in the order of the row, for each team alike."""
+        lanes = self.grid.group * self.grid.lanes
+        own, slot = self._product(self._quotient(self.grid.group), _number(lanes)), lanes * self.grid.teams
+        values = [value for chain, each in zip(chains, within, strict=True) for value in self._of_piece(chain, each)]
+        if not values:
+            return []
+        for number, value in enumerate(values):
+            self.exchange.share_lanes(number * slot, own, value)
+        self.exchange.barrier()
+        for team in range(self.grid.teams):
+            start = _number(team * lanes)
+            others = iter([self.exchange.taken_lanes(n * slot, start, v.dtype) for n, v in enumerate(values)])
+            pairs = [(before, [next(others) for _ in before]) for before in carried]
+            carried = [c.monoid.join(self.math, *pair) for c, pair in zip(chains, pairs, strict=True)]
+        self.exchange.barrier()
+        return [value.register for each in carried for value in each]
+
+    def _of_piece(self, chain: AccumulatorChain, values: list[LaneValue]) -> list[LaneValue]:
+        """The accumulators of a piece, or neutral ones if the team has none."""
+        assert self.has_piece is not None
+        pairs = zip(values, chain.neutral, strict=True)
+        return [
+            LaneValue(self.math, v.dtype, self.builder.select(self.has_piece, v.register, n.register)) for v, n in pairs
+        ]
 
     def scanned(
         self, lowering: NestLowering, scan: NestScan, carried: LaneValue, value: LaneValue
@@ -256,38 +361,11 @@ class GridMachine:
         neutral = monoid.neutral(self.math, scan.dtype)[0]
         while shift < threads:
             first = self.builder.compare("icmp slt", self.member, _number(shift))
-            before = self.builder.select(first, neutral.register, self._shuffled("up", value, shift).register)
+            before = self.builder.select(first, neutral.register, self.exchange.shuffled("up", value, shift).register)
             value = monoid.join(self.math, [LaneValue(self.math, value.dtype, before)], [value])[0]
             shift *= 2
         value = monoid.join(self.math, [carried], [value])[0]
-        return value, self._shuffled("idx", value, threads - 1).register
-
-    def _shuffled(self, way: str, value: LaneValue, lanes: int) -> LaneValue:
-        """The value of another thread of the group: `lanes` up, `lanes` down, or that of the thread `lanes` (idx)."""
-        group, thread = self.grid.group, self.thread
-        if group == 1:
-            return value
-        words = [self.dialect.shuffle(self.builder, way, w, lanes, group, thread) for w in self._words(value)]
-        return self._from_words(words, value.dtype)
-
-    def _words(self, value: LaneValue) -> list[Register]:
-        """A register as i32 words, the lowest first."""
-        builder, register = self.builder, value.register
-        if register.type in ("float", "double"):
-            register = builder.convert("bitcast", register, "i32" if register.type == "float" else "i64")
-        if register.type != "i64":
-            return [builder.convert("zext", register, "i32")]
-        high = builder.binary("lshr", register, _number(32))
-        return [builder.convert("trunc", register, "i32"), builder.convert("trunc", high, "i32")]
-
-    def _from_words(self, words: Sequence[Register], dtype: DType) -> LaneValue:
-        """The register that they stand for."""
-        builder, type, register = self.builder, ELEMENT[dtype], words[0]
-        if len(words) == 2:
-            low, high = (builder.convert("zext", word, "i64") for word in words)
-            register = builder.binary("or", low, builder.binary("shl", high, _number(32)))
-        opcode = "bitcast" if type in ("float", "double") else "trunc"
-        return LaneValue(self.math, dtype, builder.convert(opcode, register, type))
+        return value, self.exchange.shuffled("idx", value, threads - 1).register
 
     # -- matrix products -----------------------------------------------------------------------------------------
 
@@ -312,7 +390,7 @@ class GridMachine:
                 self.turn = turn.index
                 self.memory.indices[loop] = self._sum(tiles.index, turn.index)
                 turn.following = lowering.points(step, lowering.values(chains, turn.carried))
-            self._barrier()
+            self.exchange.barrier()
             tiles.following = turn.results
         self.memory.staged = {}
         return tiles.results
@@ -324,11 +402,11 @@ class GridMachine:
         for number, (operand, moved) in enumerate(staged.items()):
             self.memory.indices[loop] = self._at_most(self._sum(start, self.steps_of[moved]), stop)
             value = self.memory.load([operand])[0]
-            self._share(number * TILE * TILE, self.thread, value)
+            self.exchange.share(number * TILE * TILE, self.thread, value)
         for number, (operand, moved) in enumerate(staged.items()):
             dtype = self.nest.inputs[operand.buffer].dtype  # type: ignore[union-attr]
             self.memory.staged[operand] = self._unstaging(number * TILE * TILE, moved, dtype)
-        self._barrier()
+        self.exchange.barrier()
 
     def _unstaging(self, slot: int, moved: int, dtype: DType) -> Callable[[], LaneValue]:
         """Read a term's factor: thread (row, column) staged element `row` (or `column`) of the product's row."""
@@ -337,44 +415,9 @@ class GridMachine:
             step, own = self.turn, self.builder.binary("urem", self.thread, _number(TILE))
             if moved == self.loops.jam:
                 step, own = self.builder.binary("udiv", self.thread, _number(TILE)), self.turn
-            return self._taken(slot, self._sum(self._product(step, _number(TILE)), own), dtype)
+            return self.exchange.taken(slot, self._sum(self._product(step, _number(TILE)), own), dtype)
 
         return read
-
-    # -- shared memory -------------------------------------------------------------------------------------------
-
-    def _share(self, slot: int, index: Register, value: LaneValue) -> None:
-        """Write an element to shared memory; other threads may read it behind the next barrier."""
-        register = value.register
-        if register.type == "i1":
-            register = self.builder.convert("zext", register, "i8")
-        self.builder.write(f"store {register}, {self._slot(slot, index, value.dtype)}", self.builder.depth)
-
-    def _taken(self, slot: int, index: Register, dtype: DType) -> LaneValue:
-        """The value that a thread has shared."""
-        type = kept_type(dtype)
-        register = Register(f"%{self.builder.name()}", type, self.builder.depth)
-        self.builder.write(f"{register.text} = load {type}, {self._slot(slot, index, dtype)}", self.builder.depth)
-        if ELEMENT[dtype] == "i1":
-            register = self.builder.convert("trunc", register, "i1")
-        return LaneValue(self.math, dtype, register)
-
-    def _slot(self, slot: int, index: Register, dtype: DType) -> Register:
-        """The address of an element, `slot` times 8 bytes and `index` elements from the start."""
-        self.shared_bytes = max(self.shared_bytes, (slot + self.grid.threads) * 8)
-        if self.shared_bytes > (most := self.dialect.shared_bytes):
-            raise CompileError(
-                f"{self.nest.name}: its rows need more than {most} bytes of shared memory; run it on the CPU"
-            )
-        place = self._sum(self._product(index, _number(kept_bytes(dtype))), _number(slot * 8))
-        type = "ptr addrspace(3)"
-        return self.builder.emit(type, f"getelementptr i8, {type} @shared, {place}", place)
-
-    def _barrier(self) -> None:
-        """All threads of the block meet here."""
-        self.builder.declarations["barrier"] = self.dialect.barrier_declaration
-        for line in self.dialect.barrier:
-            self.builder.write(line, self.builder.depth)
 
     # -- numbers -------------------------------------------------------------------------------------------------
 

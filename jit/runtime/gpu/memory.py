@@ -7,13 +7,17 @@ and all vectors are aligned, or lanes go to memory one by one.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
-from ..kernels.nest import Access, Nest, Operand
+from jit.ir.dtypes import DType, bool_
+
+from ..kernels.nest import Access, Local, Nest, Operand
 from ..kernels.schedule import FIXED, UNIT, Loops
 from ..llvm.build import LLVMBuilder, Register
 from ..llvm.math import LLVMMath
-from ..llvm.memory import NestMemory
+from ..llvm.memory import NestMemory, kept_type
 from ..llvm.values import LaneValue
+from .held import HeldRow, Holdable, held_row
 from .schedule import Grid
 
 _BYTES = {"i8": 1, "half": 2, "i16": 2, "i32": 4, "float": 4, "i64": 8, "double": 8}
@@ -37,6 +41,12 @@ class DeviceMemory(NestMemory):
         """Whether a point of the row exists, for each lane; other lanes read one that does."""
         self.ahead: Register | None = None
         """The points from the thread's first to the end of the loop, for lanes of several points."""
+
+        self.held = held_row(nest, loops) if grid.capacity else HeldRow((), {})
+        self.position = self.first_held = Register("0", "i64")
+        """The thread's place in a held row, though it may be beyond the end; and that of its row in the block's."""
+        self._holding: list[Access] = []
+        """The accesses that the current step was the first to read."""
 
     # -- lanes ---------------------------------------------------------------------------------------------------
 
@@ -125,8 +135,12 @@ class DeviceMemory(NestMemory):
 
     def load(self, operands: Sequence[Operand]) -> list[LaneValue]:
         """The values of a step's operands."""
-        rest = iter(super().load([o for o in operands if o not in self.staged and o not in self.loaded]))
-        return [next(rest) if (value := self._read_before(o)) is None else value for o in operands]
+        missing = [o for o in operands if o not in self.staged and o not in self.loaded]
+        found = super().load(missing)
+        self._hold_all(dict(zip(missing, found, strict=True)))
+        rest = iter(found)
+        known = [self._read_before(o) for o in operands]
+        return [next(rest) if value is None else value for value in known]
 
     def _read_before(self, operand: Operand) -> LaneValue | None:
         return self.staged[operand]() if operand in self.staged else self.loaded.get(operand)
@@ -135,17 +149,23 @@ class DeviceMemory(NestMemory):
         self, reads: Sequence[Access], places: Sequence[Register], enter: Callable[[Register], None]
     ) -> list[Mapping[Operand, LaneValue]]:
         """The values of plain accesses at several places."""
-        moving = [a for a in reads if self._is_moving(a) and self._is_plain(a)]
+        moving = [a for a in reads if self._is_moving(a) and self._is_plain(a) and a not in self.staged]
 
         def load_all() -> list[Register]:
             found = []
             for place in places:
                 enter(place)
-                found += [value.register for value in self.load(moving)]
+                found += [value.register for value in super(DeviceMemory, self).load(moving)]
             return found
 
         registers = iter(self.both_ways(load_all, lambda mask: load_all()))
-        return [{a: LaneValue(self.math, self._dtype(a), next(registers)) for a in moving} for _ in places]
+        loaded: list[Mapping[Operand, LaneValue]] = [
+            {a: LaneValue(self.math, self._dtype(a), next(registers)) for a in moving} for _ in places
+        ]
+        for place, values in zip(places, loaded, strict=True):
+            enter(place)
+            self._hold_all(values)
+        return loaded
 
     def _ask_ahead(self, access: Access) -> None:
         """Nothing: other threads run while one waits."""
@@ -156,7 +176,7 @@ class DeviceMemory(NestMemory):
         element = type[1:-1].partition(" x ")[2]
         if mask is not None or not unit or self.inside is not None:
             places = self._places(address, unit, mask, element)
-            return self._gather([self._element(element, place) for place in places], element)
+            return self.whole([self._element(element, place) for place in places])
         return self.builder.joined([self._side(element, place) for place in self._vectors(address, element)])
 
     def _masked(self, access: Access, address: Register, mask: Register | None, type: str) -> Register:
@@ -170,7 +190,7 @@ class DeviceMemory(NestMemory):
         for lane, place in enumerate(places):
             with builder.lanes_of(1):
                 found.append(super()._masked(access, place, self._lane(mask, lane), element))
-        return self._gather(found, element)
+        return self.whole(found)
 
     def _element(self, type: str, address: Register, alignment: str = "") -> Register:
         result = Register(f"%{self.builder.name()}", type, self.builder.depth)
@@ -182,12 +202,19 @@ class DeviceMemory(NestMemory):
         side = self.grid.side
         return self._element(f"<{side} x {element}>", address, f", align {side * _BYTES[element]}")
 
-    def _gather(self, elements: Sequence[Register], element: str) -> Register:
-        """A vector of elements."""
-        result = Register("poison", self.builder.vector(element))
-        for lane, part in enumerate(elements):
+    def whole(self, parts: Sequence[Register]) -> Register:
+        """A register of several lanes."""
+        if self.builder.width == 1:
+            return parts[0]
+        result = Register("poison", self.builder.vector(parts[0].type))
+        for lane, part in enumerate(parts):
             result = self.builder.emit(result.type, f"insertelement {result}, {part}, i64 {lane}", result, part)
         return result
+
+    def parts(self, register: Register) -> list[Register]:
+        """The lanes of a register."""
+        count = self.builder.width
+        return [register] if count == 1 else [self._lane(register, lane) for lane in range(count)]
 
     def _vectors(self, address: Register, element: str) -> list[Register]:
         """The addresses of the thread's vectors."""
@@ -198,19 +225,75 @@ class DeviceMemory(NestMemory):
 
     def _places(self, address: Register, unit: bool, mask: Register | None, element: str) -> list[Register]:
         """The address of each lane; those without a point take that of the first."""
-        lanes = range(self.builder.width)
         if not unit:
-            return [self._lane(address, lane) for lane in lanes]
+            return self.parts(address)
         distances = self.lanes()
         if mask is not None and self.inside is None:
             distances = self.builder.select(mask, distances, self.builder.splat("i64", "0"))
         offsets = self.builder.binary("mul", distances, self.builder.splat("i64", str(_BYTES[element])))
+        parts = self.parts(offsets)
         with self.builder.lanes_of(1):
-            return [self._moved(address, self._lane(offsets, lane)) for lane in lanes]
+            return [self._moved(address, part) for part in parts]
 
     def _lane(self, vector: Register, lane: int) -> Register:
         with self.builder.lanes_of(1):
             return self.builder.lanes_from(vector, lane)
+
+    # -- rows that stay, see Note [A row is read once] -----------------------------------------------------------
+
+    @property
+    def held_bytes(self) -> int:
+        """The shared memory that rows take."""
+        return self.held.bytes_of_point * self.grid.capacity * (self.grid.threads // self.grid.group)
+
+    def begin_step(self) -> None:
+        """A step begins: what earlier steps have read is not read again."""
+        for access in self._holding:
+            self.staged[access] = partial(self._fetch, access, self._dtype(access))
+        self._holding = []
+
+    def _hold_all(self, values: Mapping[Operand, LaneValue]) -> None:
+        """Let those stay that later steps need."""
+        for operand, value in values.items():
+            if isinstance(operand, Access) and operand in self.held.places:
+                self._hold(operand, value)
+                self._holding.append(operand)
+
+    def keep(self, number: int, value: LaneValue) -> None:
+        """Let a value at every point stay for later steps."""
+        self.locals[number] = value.dtype
+        self._hold(Local(number), value)
+
+    def _local(self, number: int) -> LaneValue:
+        kept = self.locals[number]
+        return super()._local(number) if isinstance(kept, LaneValue) else self._fetch(Local(number), kept)
+
+    def _hold(self, held: Holdable, value: LaneValue) -> None:
+        """Write the lanes to shared memory."""
+        register = self.builder.broadcast(value.register)
+        if value.dtype is bool_:
+            register = self.builder.convert("zext", register, "i8")
+        for part, place in zip(self.parts(register), self._held_places(held), strict=True):
+            self.builder.write(f"store {part}, {place}", self.builder.depth)
+
+    def _fetch(self, held: Holdable, dtype: DType) -> LaneValue:
+        """The lanes as they were written."""
+        register = self.whole([self._element(kept_type(dtype), place) for place in self._held_places(held)])
+        if dtype is bool_:
+            register = self.builder.convert("trunc", register, "i1")
+        return LaneValue(self.math, dtype, register)
+
+    def _held_places(self, held: Holdable) -> list[Register]:
+        """The address of each lane in shared memory."""
+        slot = self.held.places[held]
+        size, rows = self.held.slots[slot], self.grid.threads // self.grid.group
+        start = sum(self.held.slots[:slot]) * self.grid.capacity * rows
+        place = self.builder.binary("add", self.first_held, self.position)
+        place = self.builder.binary("mul", place, _number(size))
+        offsets = [start + lane * self.grid.apart * size for lane in range(self.builder.width)]
+        type = "ptr addrspace(3)"
+        places = [self.builder.binary("add", place, _number(offset)) if offset else place for offset in offsets]
+        return [self.builder.emit(type, f"getelementptr i8, {type} @shared, {each}", each) for each in places]
 
     # -- stores --------------------------------------------------------------------------------------------------
 

@@ -19,8 +19,23 @@ Note [Where threads run]
 
                 lane          0 1 2 ... 31 32 33 ... 63
                 thread        0 1 2 ... 31  0  1 ... 31
+
+    columns: as points, of rows so few that their threads would not keep a GPU busy, and several teams share a row.
+            A block has up to a warp of neighbouring vectors, and a thread for each of them in each team.
     tiles:  a matrix product: a block computes TILE x TILE results, one each thread. Tiles of the factors pass through
             shared memory, so that an element is read once for TILE results. Terms are added in the order of the row.
+
+    squares: an operand lies along another loop than the results, as in a transpose: a block computes SQUARE x SQUARE
+            points. It brings the operand's elements to shared memory as they lie, a row of the square for each warp,
+            and takes them from there by columns. Rows of the square are one element longer there, so that a column's
+            elements are in different banks.
+
+Note [Teams]
+    Where there are too few rows to keep a GPU busy, several teams of a block share one. They take the turns of its
+    outermost loop or, if it has but one, pieces of `BLOCK` turns, and what each comes to is joined in the order of the
+    row, in shared memory. That is how the CPU cuts sums, so these have the same bits. Products and sums of logarithms
+    are not cut there, so they may be rounded otherwise. The sum of a whole array is two kernels, since it was cut
+    before it came here (Note [Blocks of a row]).
 
 Note [Divisions by numbers known at launch]
     A thread finds its place along n loops by n - 1 divisions, which GPUs have no instruction for. The launch passes two
@@ -32,18 +47,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..kernels.lanes import LONG, MODERATE, lanes
 from ..kernels.nest import Access, Nest, Operand, Reduce
-from ..kernels.schedule import FIXED, UNIT, Loops, is_contraction
+from ..kernels.schedule import BLOCK, FIXED, UNIT, Loops, is_contraction
 from ..targets.family import Dialect
 from ..targets.target import Target
+from .held import held_row
 
 THREADS = 256
 """Threads of a block."""
 BLOCKS = 32
 """The most blocks for each multiprocessor, where threads may take one point after the other."""
+SQUARE, SQUARE_ROWS = 32, 8
+"""The points of a square of a transpose, along either dim, and how many of its rows its threads take at once."""
 TILE = 16
 """The results of a matrix product that a block computes, along either dim."""
 VECTOR_BYTES = 16
@@ -52,27 +70,39 @@ LANES = 8
 """The most lanes of a vector."""
 LOADS = 8
 """Elements that a thread has under way at once in a loop over a row."""
+LONG_ROW = 2048
+"""The points of a row beyond which twice as many are under way, since few rows find room beside each other."""
+ENOUGH = 1 << 17
+"""The threads that keep a GPU busy."""
+MOST_TEAMS = 32
+"""The most teams of a row, since each of them reads what all of them come to."""
+MOST_THREADS = 1024
+"""The most threads of a block."""
 VECTORS = 4
 """Vectors that a thread has under way at once."""
 
 
 @dataclass(frozen=True)
 class Grid:
-    """A grid: what a thread computes, "points", "rows" or "tiles", by how many blocks and threads."""
+    """A grid: "points", "rows", "columns", "tiles" or "squares", and by how many blocks and threads."""
 
     kind: str
     blocks: int
     threads: int
     counts: tuple[int, ...]
-    """The number of vectors, rows or tiles along each parallel loop."""
+    """The number of vectors, rows, tiles or squares along each parallel loop."""
     group: int = 1
-    """The threads that share a row."""
+    """The threads that share a turn of a row, or the neighbouring columns of a block."""
+    teams: int = 1
+    """The groups that share a row, see Note [Teams]."""
     side: int = 1
     """The points of a thread that lie side by side."""
     vectors: int = 1
     """The vectors that a thread takes at a time."""
     ahead: int = 1
     """The turns of the innermost loop over a row whose loads go ahead, see Note [Loads go ahead]."""
+    capacity: int = 0
+    """The points of a row that shared memory has room for, 0 if nothing stays there; see Note [A row is read once]."""
 
     @property
     def lanes(self) -> int:
@@ -83,6 +113,11 @@ class Grid:
     def apart(self) -> int:
         """The distance of a thread's vectors, in points."""
         return self.group if self.kind == "rows" else self.threads * self.side
+
+    @property
+    def shared(self) -> int:
+        """The elements that the threads of a block exchange at a time."""
+        return SQUARE * (SQUARE + 1) if self.kind == "squares" else self.threads * self.lanes
 
     @property
     def units(self) -> int:
@@ -120,17 +155,35 @@ def grid(nest: Nest, loops: Loops, dialect: Dialect, multiprocessors: int) -> Gr
         tiled = (loops.lane, loops.jam)
         counts = tuple(-(-n // TILE) if i in tiled else n for i, n in enumerate(extents))
         return Grid("tiles", math.prod(counts), TILE * TILE, counts)
+    cross = crossing(nest, loops)
+    if cross is not None:
+        counts = tuple(-(-n // SQUARE) if i in (loops.lane, cross) else n for i, n in enumerate(extents))
+        return Grid("squares", math.prod(counts), SQUARE * SQUARE_ROWS, counts)
     side = _side(nest, loops)
     vectors = _vectors(nest, loops) if side > 1 else 1
     counts = tuple(-(-n // side) if i == loops.lane else n for i, n in enumerate(extents))
-    blocks = -(-math.prod(counts) // (THREADS * vectors))
     ahead = _ahead(loops.extents[-1], side) if loops.reduced and not is_contraction(nest) else 1
-    return Grid("points", min(blocks, BLOCKS * multiprocessors), THREADS, counts, 1, side, vectors, ahead)
+    group = min(dialect.warp, _power_of_two(math.prod(counts)))
+    teams = _teams(nest, loops, math.prod(counts), group, 1)
+    if teams > 1:
+        blocks = -(-math.prod(counts) // group)
+        return Grid("columns", blocks, group * teams, counts, group, teams, side, 1, ahead)
+    blocks = -(-math.prod(counts) // (THREADS * vectors))
+    return Grid("points", min(blocks, BLOCKS * multiprocessors), THREADS, counts, 1, 1, side, vectors, ahead)
 
 
-def _ahead(turns: int, lanes: int) -> int:
-    """The turns of a loop whose loads go ahead: `LOADS` values of a thread, but not more turns than there are."""
-    return min(max(LOADS // lanes, 1), _power_of_two(turns))
+def _ahead(turns: int, lanes: int, loads: int = LOADS) -> int:
+    """The turns of a loop whose loads go ahead: so many values of a thread, but not more turns than there are."""
+    return min(max(loads // lanes, 1), _power_of_two(turns))
+
+
+def _teams(nest: Nest, loops: Loops, threads: int, group: int, turn: int) -> int:
+    """The teams of a row, see Note [Teams]: 1 if so many threads and groups are enough, or a scan goes through it."""
+    if nest.scans or is_contraction(nest) or not loops.reduced:
+        return 1
+    outermost = loops.extents[loops.parallel]
+    pieces = outermost if loops.reduced > 1 else -(-outermost // (BLOCK * turn))
+    return min(_power_of_two(pieces), MOST_TEAMS, MOST_THREADS // group, _power_of_two(max(ENOUGH // threads, 1)))
 
 
 def _power_of_two(number: int) -> int:
@@ -147,9 +200,28 @@ def _rows(nest: Nest, loops: Loops, dialect: Dialect) -> Grid:
     row = loops.extents[loops.lane]
     turn = min(lanes(nest, loops, _ANY), _power_of_two(row))
     group = min(turn, dialect.warp)
-    rows, several = THREADS // group, turn // group
-    ahead = _ahead(-(-row // turn), several)
-    return Grid("rows", -(-math.prod(counts) // rows), THREADS, counts, group, vectors=several, ahead=ahead)
+    several = turn // group
+    ahead = _ahead(-(-row // turn), several, 2 * LOADS if LONG_ROW < row <= BLOCK * turn else LOADS)
+    rows, capacity = _held(nest, loops, dialect, group, turn * ahead)
+    teams = 1 if capacity else _teams(nest, loops, math.prod(counts) * group, group, turn)
+    if group * teams < dialect.warp:
+        teams = 1
+    rows = rows if teams == 1 else 1
+    blocks = -(-math.prod(counts) // rows)
+    return Grid("rows", blocks, rows * group * teams, counts, group, teams, 1, several, ahead, capacity)
+
+
+def _held(nest: Nest, loops: Loops, dialect: Dialect, group: int, stride: int) -> tuple[int, int]:
+    """(rows of a block, points of a row in shared memory): fewer rows where there is not room for many."""
+    rows, held = THREADS // group, held_row(nest, loops)
+    if loops.reduced > 1 or not held.slots:
+        return rows, 0
+    row = loops.extents[loops.lane]
+    step = max(stride, _power_of_two(row) // 8)  # few kernels for all lengths
+    capacity = -(-row // step) * step
+    while rows * group > dialect.warp and rows * capacity * held.bytes_of_point > dialect.held_bytes:
+        rows //= 2
+    return (rows, capacity) if rows * capacity * held.bytes_of_point <= dialect.held_bytes else (THREADS // group, 0)
 
 
 _ANY = Target("", "", ())
@@ -183,6 +255,44 @@ def _vectors(nest: Nest, loops: Loops) -> int:
         return 1
     moving = sum(loops.motion(number, loops.lane) != FIXED for number in range(len(nest.reads)))
     return 1 << (VECTORS // max(moving, 1)).bit_length() - 1 if moving < VECTORS else 1
+
+
+# -- transposes --------------------------------------------------------------------------------------------------
+
+
+def turned(nest: Nest, loops: Loops) -> Loops:
+    """The loops with lanes along the one that the results lie along, if that is another than some operand's."""
+    first_write = len(nest.reads)
+    for lane in range(loops.parallel):
+        along = replace(loops, lane=lane)
+        if all(along.motion(first_write + i, lane) == UNIT for i in range(len(nest.writes))):
+            return along if crossing(nest, along) is not None else loops
+    return loops
+
+
+def crossing(nest: Nest, loops: Loops) -> int | None:
+    """The loop that operands of a transpose lie along, while the results lie along the lanes; None if it is none."""
+    if loops.reduced or len(nest.steps) > 1 or is_contraction(nest):
+        return None
+    writes = range(len(nest.reads), len(nest.reads) + len(nest.writes))
+    for loop in range(loops.parallel):
+        there = [o for o in nest.steps[0].reads if lies_along(nest, loops, o, loop)]
+        square = min(loops.extents[loop], loops.extents[loops.lane]) >= SQUARE // 2
+        if square and 0 < len(there) <= MOST_CROSSING and all(loops.motion(w, loops.lane) == UNIT for w in writes):
+            return loop
+    return None
+
+
+MOST_CROSSING = 4
+"""The operands of a transpose that shared memory has room for."""
+
+
+def lies_along(nest: Nest, loops: Loops, operand: Operand, loop: int) -> bool:
+    """Whether an operand's elements lie side by side along a loop, and jump along the lanes."""
+    if loop == loops.lane or not isinstance(operand, Access) or operand.gather or operand.within:
+        return False
+    strides = loops.strides[nest.reads.index(operand)]
+    return strides[loop] == 1 and strides[loops.lane] not in (0, 1)
 
 
 # -- matrix products ---------------------------------------------------------------------------------------------

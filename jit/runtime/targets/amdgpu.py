@@ -47,6 +47,7 @@ FAMILY = ProcessorFamily(
         warp=WAVE,
         multiprocessors=304,
         shared_bytes=64 << 10,
+        held_bytes=16 << 10,
         barrier=(
             'fence syncscope("workgroup") release',
             f"call void @{_BARRIER}()",

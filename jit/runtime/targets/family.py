@@ -56,6 +56,8 @@ class Dialect:
     """The number of them that is assumed where the launch does not know it."""
     shared_bytes: int
     """The bytes of shared memory that every GPU of the family gives to a block."""
+    held_bytes: int
+    """The bytes of shared memory that a block may take while enough other blocks still find room beside it."""
     barrier: tuple[str, ...]
     """Instructions at which all threads of a block meet."""
     barrier_declaration: str

@@ -33,6 +33,7 @@ FAMILY = ProcessorFamily(
         warp=WARP,
         multiprocessors=132,
         shared_bytes=48 << 10,
+        held_bytes=32 << 10,
         barrier=(f"call void @{_BARRIER}(i32 0)",),
         barrier_declaration=f"declare void @{_BARRIER}(i32)",
         shuffle=_shuffle,
