@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -94,12 +94,13 @@ class CudaLibrary:
 
     def kernel(self, nest: Any) -> Callable[[Sequence[Any], Sequence[Any]], None]:
         """A nest compiled for this GPU: fills outputs, given inputs; CompileError if there is no code for it."""
-        return CudaKernel(nest, self.architecture, self._driver(), self._module)
+        return CudaKernel(nest, self.gpu, self._driver(), self._module)
 
-    @property
-    def architecture(self) -> str:
-        """The architecture of the GPU: "sm_90"."""
-        return f"sm_{self._place(self._index).compute_capability}"
+    @cached_property
+    def gpu(self) -> tuple[str, int]:
+        """The architecture of the GPU, "sm_90", and the number of its multiprocessors."""
+        device = self._place(self._index)
+        return f"sm_{device.compute_capability}", device.attributes["MultiProcessorCount"]
 
     def synchronize(self) -> None:
         """Wait until all work is done."""

@@ -31,7 +31,7 @@ class CudaKernel:
 
     Args:
         nest: What it computes.
-        architecture: That of the GPU, "sm_90".
+        gpu: The architecture of the GPU, "sm_90", and the number of its multiprocessors.
         driver: Loads it and launches it.
         module: `cupy`, or what stands for it.
 
@@ -39,8 +39,8 @@ class CudaKernel:
         CompileError: The nest asks for what a GPU does not have, or the driver refuses the kernel.
     """
 
-    def __init__(self, nest: Nest, architecture: str, driver: Driver, module: Any) -> None:
-        self.device_kernel = device_kernel(nest, Target.nvidia(architecture))
+    def __init__(self, nest: Nest, gpu: tuple[str, int], driver: Driver, module: Any) -> None:
+        self.device_kernel = device_kernel(nest, Target.nvidia(gpu[0]), gpu[1])
         self._function, self._may_fail = _loaded(driver, self.device_kernel)
         self._driver, self._module = driver, module
         self._errors = module.zeros(1, "int32")

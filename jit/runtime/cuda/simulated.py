@@ -378,6 +378,7 @@ class SimulatedDevice:
     def __init__(self, id: int) -> None:
         self.id = id
         self.compute_capability = "90"
+        self.attributes = {"MultiProcessorCount": 4}
 
     def __enter__(self) -> SimulatedDevice:
         return self
