@@ -55,6 +55,8 @@ METHODS = frozenset(
     )
 )  # fmt: skip
 """The methods of arrays that CuPy's have, too."""
+UNKNOWN = frozenset(("initial", "where", "signature"))
+"""Arguments of numpy's functions that CuPy's do not take."""
 FACTS = frozenset(("shape", "dtype", "ndim", "size", "itemsize", "nbytes", "strides", "flags"))
 
 # -- memory ------------------------------------------------------------------------------------------------------
@@ -264,6 +266,8 @@ def _lowered(value: Any) -> Any:
 
 def _lifted(function: Any) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
+        if function is not np.copyto and (unknown := UNKNOWN & set(kwargs)):
+            raise TypeError(f"{function.__name__} has no argument {min(unknown)!r} on the simulated device")
         out = kwargs.get("out")
         result = function(*map(_lowered, args), **{name: _lowered(value) for name, value in kwargs.items()})
         if out is not None:
