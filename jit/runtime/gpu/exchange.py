@@ -1,4 +1,4 @@
-"""The values that threads of a block exchange: by shuffles within a group, and by shared memory and barriers among all."""
+"""The values that threads of a block exchange: by shuffles within a group, and in shared memory among all."""
 
 from __future__ import annotations
 

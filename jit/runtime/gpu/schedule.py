@@ -70,6 +70,8 @@ LANES = 8
 """The most lanes of a vector."""
 LOADS = 8
 """Elements that a thread has under way at once in a loop over a row."""
+VERY_DEAR = 64
+"""The instructions of bodies of which but few follow each other, since their code is long."""
 LONG_ROW = 2048
 """The points of a row beyond which twice as many are under way, since few rows find room beside each other."""
 ENOUGH = 1 << 17
@@ -162,7 +164,7 @@ def grid(nest: Nest, loops: Loops, dialect: Dialect, multiprocessors: int) -> Gr
     side = _side(nest, loops)
     vectors = _vectors(nest, loops) if side > 1 else 1
     counts = tuple(-(-n // side) if i == loops.lane else n for i, n in enumerate(extents))
-    ahead = _ahead(loops.extents[-1], side) if loops.reduced and not is_contraction(nest) else 1
+    ahead = _ahead(nest, loops.extents[-1], side) if loops.reduced and not is_contraction(nest) else 1
     group = min(dialect.warp, _power_of_two(math.prod(counts)))
     teams = _teams(nest, loops, math.prod(counts), group, 1)
     if teams > 1:
@@ -172,8 +174,9 @@ def grid(nest: Nest, loops: Loops, dialect: Dialect, multiprocessors: int) -> Gr
     return Grid("points", min(blocks, BLOCKS * multiprocessors), THREADS, counts, 1, 1, side, vectors, ahead)
 
 
-def _ahead(turns: int, lanes: int, loads: int = LOADS) -> int:
-    """The turns of a loop whose loads go ahead: so many values of a thread, but not more turns than there are."""
+def _ahead(nest: Nest, turns: int, lanes: int, times: int = 1) -> int:
+    """The turns of a loop whose loads go ahead: fewer if bodies are long, and not more than there are."""
+    loads = LOADS // 4 if nest.cost > VERY_DEAR else LOADS // 2 if nest.scans else LOADS * times
     return min(max(loads // lanes, 1), _power_of_two(turns))
 
 
@@ -201,7 +204,7 @@ def _rows(nest: Nest, loops: Loops, dialect: Dialect) -> Grid:
     turn = min(lanes(nest, loops, _ANY), _power_of_two(row))
     group = min(turn, dialect.warp)
     several = turn // group
-    ahead = _ahead(-(-row // turn), several, 2 * LOADS if LONG_ROW < row <= BLOCK * turn else LOADS)
+    ahead = _ahead(nest, -(-row // turn), several, 2 if LONG_ROW < row <= BLOCK * turn else 1)
     rows, capacity = _held(nest, loops, dialect, group, turn * ahead)
     teams = 1 if capacity else _teams(nest, loops, math.prod(counts) * group, group, turn)
     if group * teams < dialect.warp:
