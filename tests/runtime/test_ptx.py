@@ -173,6 +173,15 @@ def test_teams_share_columns(shape, teams):
     equal_bits(reduction("argmax", x, places, (0,)), [x], [places])
 
 
+@pytest.mark.parametrize(("length", "teams"), [(16, 1), (17, 2), (100, 8), (1000, 32), (5003, 32)])
+@pytest.mark.parametrize("monoid", ["sum", "max"])
+def test_teams_share_a_scan(length, teams, monoid):
+    x = normal(3, length)
+    out = np.zeros_like(x)
+    kernel = equal_bits(running(x, out, 1, monoid), [x], [out])
+    assert (kernel.grid.group, kernel.grid.teams) == (16, teams)
+
+
 LENGTHS = [1, 3, 16, 33, 64, 100, 1000, 4097, 8300, 20_000]
 
 

@@ -37,6 +37,9 @@ Note [Teams]
     are not cut there, so they may be rounded otherwise. The sum of a whole array is two kernels, since it was cut
     before it came here (Note [Blocks of a row]).
 
+    The teams of a scan take its turns. Each finds the running values within its turn, and from the results of all
+    teams what came before it, in their order: also as on the CPU.
+
 Note [Divisions by numbers known at launch]
     A thread finds its place along n loops by n - 1 divisions, which GPUs have no instruction for. The launch passes two
     numbers for each divisor d: q = (high(n * times) + n) >> shift is n / d for all n below 2**31, where
@@ -181,12 +184,19 @@ def _ahead(nest: Nest, turns: int, lanes: int, times: int = 1) -> int:
 
 
 def _teams(nest: Nest, loops: Loops, threads: int, group: int, turn: int) -> int:
-    """The teams of a row, see Note [Teams]: 1 if so many threads and groups are enough, or a scan goes through it."""
-    if nest.scans or is_contraction(nest) or not loops.reduced:
+    """The teams of a row, see Note [Teams]: 1 if there are enough threads without."""
+    if is_contraction(nest) or not loops.reduced:
         return 1
     outermost = loops.extents[loops.parallel]
     pieces = outermost if loops.reduced > 1 else -(-outermost // (BLOCK * turn))
+    if nest.scans:
+        pieces = -(-outermost // turn) if turn > 1 and _scans_alone(nest) else 1
     return min(_power_of_two(pieces), MOST_TEAMS, MOST_THREADS // group, _power_of_two(max(ENOUGH // threads, 1)))
+
+
+def _scans_alone(nest: Nest) -> bool:
+    """Whether nothing is reduced beside the scans."""
+    return not any(isinstance(result, Reduce) for step in nest.steps for result in step.results)
 
 
 def _power_of_two(number: int) -> int:
