@@ -79,8 +79,8 @@ LONG_ROW = 2048
 """The points of a row beyond which twice as many are under way, since few rows find room beside each other."""
 ENOUGH = 1 << 17
 """The threads that keep a GPU busy."""
-MOST_TEAMS = 32
-"""The most teams of a row, since each of them reads what all of them come to."""
+MOST_TEAMS, SCAN_TEAMS = 32, 16
+"""The most teams of a row, and of a scan: each of them reads what all of them come to."""
 MOST_THREADS = 1024
 """The most threads of a block."""
 VECTORS = 4
@@ -167,7 +167,7 @@ def grid(nest: Nest, loops: Loops, dialect: Dialect, multiprocessors: int) -> Gr
     side = _side(nest, loops)
     vectors = _vectors(nest, loops) if side > 1 else 1
     counts = tuple(-(-n // side) if i == loops.lane else n for i, n in enumerate(extents))
-    ahead = _ahead(nest, loops.extents[-1], side) if loops.reduced and not is_contraction(nest) else 1
+    ahead = _ahead(nest, loops.extents[-1], side, 2 if side > 1 else 1) if loops.reduced and not is_contraction(nest) else 1
     group = min(dialect.warp, _power_of_two(math.prod(counts)))
     teams = _teams(nest, loops, math.prod(counts), group, 1)
     if teams > 1:
@@ -187,11 +187,11 @@ def _teams(nest: Nest, loops: Loops, threads: int, group: int, turn: int) -> int
     """The teams of a row, see Note [Teams]: 1 if there are enough threads without."""
     if is_contraction(nest) or not loops.reduced:
         return 1
-    outermost = loops.extents[loops.parallel]
+    outermost, most = loops.extents[loops.parallel], MOST_TEAMS
     pieces = outermost if loops.reduced > 1 else -(-outermost // (BLOCK * turn))
     if nest.scans:
-        pieces = -(-outermost // turn) if turn > 1 and _scans_alone(nest) else 1
-    return min(_power_of_two(pieces), MOST_TEAMS, MOST_THREADS // group, _power_of_two(max(ENOUGH // threads, 1)))
+        most, pieces = SCAN_TEAMS, -(-outermost // turn) if turn > 1 and _scans_alone(nest) else 1
+    return min(_power_of_two(pieces), most, MOST_THREADS // group, _power_of_two(max(ENOUGH // threads, 1)))
 
 
 def _scans_alone(nest: Nest) -> bool:
