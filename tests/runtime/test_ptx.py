@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from jit.passes.fuse import fuse
+from jit.runtime.gpu import schedule as gpu_schedule
 from jit.runtime.gpu.device import DeviceKernel, device_kernel
 from jit.runtime.gpu.schedule import divider
 from jit.runtime.kernels.codegen import compile_nest
 from jit.runtime.kernels.fusion import group_nest, supports
-from jit.runtime.kernels.nest import Buffer, Nest, pointwise_nest
+from jit.runtime.kernels.nest import Buffer, Local, Nest, NestStep, pointwise_nest
 
 from ..passes.test_fuse_rows import ONE_KERNEL, recorded
 from .grid_emulation import GPU, emulated, launch
@@ -171,6 +173,15 @@ def test_teams_share_columns(shape, teams):
     equal_bits(reduction("argmax", x, places, (0,)), [x], [places])
 
 
+@pytest.mark.parametrize(("length", "teams"), [(16, 1), (17, 2), (100, 8), (1000, 16), (5003, 16)])
+@pytest.mark.parametrize("monoid", ["sum", "max"])
+def test_teams_share_a_scan(length, teams, monoid):
+    x = normal(3, length)
+    out = np.zeros_like(x)
+    kernel = equal_bits(running(x, out, 1, monoid), [x], [out])
+    assert (kernel.grid.group, kernel.grid.teams) == (16, teams)
+
+
 LENGTHS = [1, 3, 16, 33, 64, 100, 1000, 4097, 8300, 20_000]
 
 
@@ -203,6 +214,7 @@ def test_transposes_go_through_squares(shape, dtype, rng):
     for out in (np.zeros(shape, dtype), np.zeros(y.shape, dtype).swapaxes(-1, -2)):
         kernel = equal_bits(pointwise_nest(body, [x, turned, z], [out]), [x, turned, z], [out])
         assert kernel.grid.kind == "squares"
+        assert kernel.ptx.count("ld.global") <= 12, "four points of three operands"
         assert kernel.ptx.count("bar.sync") + kernel.ptx.count("barrier.sync") == 1
 
 
@@ -210,6 +222,19 @@ def test_transposes_go_through_squares(shape, dtype, rng):
 def test_narrow_transposes_are_read_as_they_lie(shape, kind):
     x, out = normal(*shape), np.zeros(shape[::-1], np.float32)
     assert equal_bits(pointwise_nest(lambda m, a: a * 2, [x.T], [out]), [x.T], [out]).grid.kind == kind
+
+
+def test_rows_beyond_the_last_store_nothing(monkeypatch):
+    """Those that the last block has no row for do the last again, which may have been overwritten by then."""
+    monkeypatch.setattr(gpu_schedule, "ENOUGH", 1)
+    whole = normal(3, 4, 40)
+    for x in (whole[..., :33], whole[..., :33].T):
+        nest = reduction("sum", x, np.zeros(3 if x.shape[0] == 3 else 33, np.float32), (1, 2))
+        store = NestStep((nest.steps[0].reads[0], Local(0)), (nest.steps[0].reads[0],), lambda m, a, b: a - b)  # type: ignore[arg-type]
+        nest = replace(nest, outputs=nest.inputs, steps=(nest.steps[0], store))
+        wanted = x - x.astype(np.float64).sum((1, 2), keepdims=True)
+        launch(device_kernel(nest, GPU), [x], [x])
+        np.testing.assert_allclose(x, wanted, rtol=1e-4, atol=1e-4)
 
 
 def test_divisions_by_numbers_of_the_launch(rng):

@@ -1,4 +1,4 @@
-"""The values that threads of a block exchange: by shuffles within a group, and by shared memory and barriers among all."""
+"""The values that threads of a block exchange: by shuffles within a group, and in shared memory among all."""
 
 from __future__ import annotations
 
@@ -65,6 +65,17 @@ class BlockExchange:
         if ELEMENT[dtype] == "i1":
             register = self.builder.convert("trunc", register, "i1")
         return LaneValue(self.math, dtype, register)
+
+    def of_teams(self, team: Register, value: LaneValue) -> list[LaneValue]:
+        """The values of all teams, each of which has one."""
+        if self.grid.teams == 1:
+            return [value]
+        depth, first = self.builder.depth, self.builder.compare("icmp eq", self.member, _number(0))
+        self.builder.when(first, lambda: self.share(0, team, value), depth)
+        self.barrier()
+        found = [self.taken(0, _number(number), value.dtype) for number in range(self.grid.teams)]
+        self.barrier()
+        return found
 
     def share_lanes(self, slot: int, start: Register, value: LaneValue) -> None:
         """Write the lanes of this thread to shared memory, beside those of the others of its group."""

@@ -41,7 +41,7 @@ class GridLowering(NestLowering):
         self, loop: int, step: NestStep, chains: list[AccumulatorChain], initial: Sequence[Register]
     ) -> list[Register]:
         """One loop over the row; teams share out the outermost, see Note [Teams]."""
-        if self.grid.teams == 1 or loop != self.loops.parallel:
+        if self.grid.teams == 1 or loop != self.loops.parallel or self.nest.scans:
             return super()._level(loop, step, chains, initial)
         stop, last = self.memory.number("extent", loop), loop == len(self.loops.extents) - 1
         piece = BLOCK * (self.width if loop == self.loops.lane else 1) if last else 1
@@ -67,13 +67,14 @@ class GridLowering(NestLowering):
         start: Register,
         stop: Register,
     ) -> list[Register]:
-        count = self.grid.ahead
-        if loop != len(self.loops.extents) - 1 or count == 1:
+        count, teams = self.grid.ahead, self.grid.teams if self.nest.scans else 1
+        if loop != len(self.loops.extents) - 1 or count * teams == 1:
             return super()._turns(loop, step, chains, initial, start, stop)
-        turn = self.width if loop == self.loops.lane else 1
+        turn = (self.width if loop == self.loops.lane else 1) * teams
         with self.builder.loop(start, stop, count * turn, initial) as opened:
+            first = opened.index if teams == 1 else self.threads.turn_of_team(opened.index, turn // teams)
             steps = [Register(str(number * turn), "i64") for number in range(count)]
-            places = [self.builder.binary("add", opened.index, step) for step in steps]
+            places = [self.builder.binary("add", first, step) for step in steps]
             opened.following = self._several(loop, step, chains, opened.carried, places)
         return opened.results
 

@@ -318,7 +318,7 @@ class GridMachine:
 
     def begin_piece(self, first: Register, piece: int, stop: Register) -> Register:
         """The place where this thread's team begins, if the first begins at `first`; beyond the end it is the last."""
-        start = self._sum(first, self._product(self.team, _number(piece)))
+        start = self.turn_of_team(first, piece)
         self.has_piece = self.builder.compare("icmp slt", start, stop)
         return self._at_most(start, stop)
 
@@ -353,19 +353,35 @@ class GridMachine:
     def scanned(
         self, lowering: NestLowering, scan: NestScan, carried: LaneValue, value: LaneValue
     ) -> tuple[LaneValue, Register]:
-        """(the running value, what the next turn starts from): a thread takes in those 1, 2, 4, ... before it."""
-        monoid, threads, shift = MONOIDS[scan.monoid], self.grid.group, 1
+        """(the running value, what the next turn starts from), see Note [Teams]."""
+        monoid = MONOIDS[scan.monoid]
         if self.grid.kind != "rows":
             value = monoid.join(self.math, [carried], [value])[0]
             return value, value.register
-        neutral = monoid.neutral(self.math, scan.dtype)[0]
-        while shift < threads:
+        value = self._running_in_group(monoid, value)
+        total = self.exchange.shuffled("idx", value, self.grid.group - 1)
+        before = after = carried
+        for team, each in enumerate(self.exchange.of_teams(self.team, total)):
+            if team:
+                later = self.builder.compare("icmp sge", self.team, _number(team))
+                register = self.builder.select(later, after.register, before.register)
+                before = LaneValue(self.math, value.dtype, register)
+            after = monoid.join(self.math, [after], [each])[0]
+        return monoid.join(self.math, [before], [value])[0], after.register
+
+    def _running_in_group(self, monoid: Monoid, value: LaneValue) -> LaneValue:
+        """The running value of a turn: a thread takes in those 1, 2, 4, ... before it."""
+        neutral, shift = monoid.neutral(self.math, value.dtype)[0], 1
+        while shift < self.grid.group:
             first = self.builder.compare("icmp slt", self.member, _number(shift))
             before = self.builder.select(first, neutral.register, self.exchange.shuffled("up", value, shift).register)
             value = monoid.join(self.math, [LaneValue(self.math, value.dtype, before)], [value])[0]
             shift *= 2
-        value = monoid.join(self.math, [carried], [value])[0]
-        return value, self.exchange.shuffled("idx", value, threads - 1).register
+        return value
+
+    def turn_of_team(self, first: Register, turn: int) -> Register:
+        """The place where this thread's team begins, if the first begins at `first` and each takes a turn."""
+        return self._sum(first, self._product(self.team, _number(turn)))
 
     # -- matrix products -----------------------------------------------------------------------------------------
 

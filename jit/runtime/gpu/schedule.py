@@ -37,6 +37,9 @@ Note [Teams]
     are not cut there, so they may be rounded otherwise. The sum of a whole array is two kernels, since it was cut
     before it came here (Note [Blocks of a row]).
 
+    The teams of a scan take its turns. Each finds the running values within its turn, and from the results of all
+    teams what came before it, in their order: also as on the CPU.
+
 Note [Divisions by numbers known at launch]
     A thread finds its place along n loops by n - 1 divisions, which GPUs have no instruction for. The launch passes two
     numbers for each divisor d: q = (high(n * times) + n) >> shift is n / d for all n below 2**31, where
@@ -70,12 +73,14 @@ LANES = 8
 """The most lanes of a vector."""
 LOADS = 8
 """Elements that a thread has under way at once in a loop over a row."""
+VERY_DEAR = 64
+"""The instructions of bodies of which but few follow each other, since their code is long."""
 LONG_ROW = 2048
 """The points of a row beyond which twice as many are under way, since few rows find room beside each other."""
 ENOUGH = 1 << 17
 """The threads that keep a GPU busy."""
-MOST_TEAMS = 32
-"""The most teams of a row, since each of them reads what all of them come to."""
+MOST_TEAMS, SCAN_TEAMS = 32, 16
+"""The most teams of a row, and of a scan: each of them reads what all of them come to."""
 MOST_THREADS = 1024
 """The most threads of a block."""
 VECTORS = 4
@@ -162,7 +167,7 @@ def grid(nest: Nest, loops: Loops, dialect: Dialect, multiprocessors: int) -> Gr
     side = _side(nest, loops)
     vectors = _vectors(nest, loops) if side > 1 else 1
     counts = tuple(-(-n // side) if i == loops.lane else n for i, n in enumerate(extents))
-    ahead = _ahead(loops.extents[-1], side) if loops.reduced and not is_contraction(nest) else 1
+    ahead = _ahead(nest, loops.extents[-1], side, 2 if side > 1 else 1) if loops.reduced and not is_contraction(nest) else 1
     group = min(dialect.warp, _power_of_two(math.prod(counts)))
     teams = _teams(nest, loops, math.prod(counts), group, 1)
     if teams > 1:
@@ -172,18 +177,26 @@ def grid(nest: Nest, loops: Loops, dialect: Dialect, multiprocessors: int) -> Gr
     return Grid("points", min(blocks, BLOCKS * multiprocessors), THREADS, counts, 1, 1, side, vectors, ahead)
 
 
-def _ahead(turns: int, lanes: int, loads: int = LOADS) -> int:
-    """The turns of a loop whose loads go ahead: so many values of a thread, but not more turns than there are."""
+def _ahead(nest: Nest, turns: int, lanes: int, times: int = 1) -> int:
+    """The turns of a loop whose loads go ahead: fewer if bodies are long, and not more than there are."""
+    loads = LOADS // 4 if nest.cost > VERY_DEAR else LOADS // 2 if nest.scans else LOADS * times
     return min(max(loads // lanes, 1), _power_of_two(turns))
 
 
 def _teams(nest: Nest, loops: Loops, threads: int, group: int, turn: int) -> int:
-    """The teams of a row, see Note [Teams]: 1 if so many threads and groups are enough, or a scan goes through it."""
-    if nest.scans or is_contraction(nest) or not loops.reduced:
+    """The teams of a row, see Note [Teams]: 1 if there are enough threads without."""
+    if is_contraction(nest) or not loops.reduced:
         return 1
-    outermost = loops.extents[loops.parallel]
+    outermost, most = loops.extents[loops.parallel], MOST_TEAMS
     pieces = outermost if loops.reduced > 1 else -(-outermost // (BLOCK * turn))
-    return min(_power_of_two(pieces), MOST_TEAMS, MOST_THREADS // group, _power_of_two(max(ENOUGH // threads, 1)))
+    if nest.scans:
+        most, pieces = SCAN_TEAMS, -(-outermost // turn) if turn > 1 and _scans_alone(nest) else 1
+    return min(_power_of_two(pieces), most, MOST_THREADS // group, _power_of_two(max(ENOUGH // threads, 1)))
+
+
+def _scans_alone(nest: Nest) -> bool:
+    """Whether nothing is reduced beside the scans."""
+    return not any(isinstance(result, Reduce) for step in nest.steps for result in step.results)
 
 
 def _power_of_two(number: int) -> int:
@@ -201,7 +214,7 @@ def _rows(nest: Nest, loops: Loops, dialect: Dialect) -> Grid:
     turn = min(lanes(nest, loops, _ANY), _power_of_two(row))
     group = min(turn, dialect.warp)
     several = turn // group
-    ahead = _ahead(-(-row // turn), several, 2 * LOADS if LONG_ROW < row <= BLOCK * turn else LOADS)
+    ahead = _ahead(nest, -(-row // turn), several, 2 if LONG_ROW < row <= BLOCK * turn else 1)
     rows, capacity = _held(nest, loops, dialect, group, turn * ahead)
     teams = 1 if capacity else _teams(nest, loops, math.prod(counts) * group, group, turn)
     if group * teams < dialect.warp:
