@@ -13,7 +13,7 @@ import pytest
 
 from jit.runtime.gpu.device import assemble
 
-from ..runtime.test_ptx_registry import needs_ptxas
+from ..runtime.test_ptxas import needs_ptxas
 from .arithmetic import BFLOAT16
 from .lines import computed, computing, pairs_of, some_floats, some_integers
 

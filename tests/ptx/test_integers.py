@@ -11,7 +11,7 @@ import pytest
 
 from jit.runtime.gpu.device import assemble
 
-from ..runtime.test_ptx_registry import needs_ptxas
+from ..runtime.test_ptxas import needs_ptxas
 from .findings import Undefined
 from .lines import computed, computing, pairs_of, some_integers, wrapped
 

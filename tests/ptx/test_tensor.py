@@ -9,7 +9,7 @@ import pytest
 
 from jit.runtime.gpu.device import assemble
 
-from ..runtime.test_ptx_registry import needs_ptxas
+from ..runtime.test_ptxas import needs_ptxas
 from .arithmetic import BFLOAT16
 from .findings import Conflict, Misaligned, NeverWritten, Undefined, UnknownInstruction
 from .lines import kernel, run
