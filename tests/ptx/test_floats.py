@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from jit.runtime.gpu.device import assemble
+from jit.runtime.gpu.ptxas import assemble
 
 from ..runtime.test_ptxas import needs_ptxas
 from .arithmetic import BFLOAT16

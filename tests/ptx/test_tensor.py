@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jit.runtime.gpu.device import assemble
+from jit.runtime.gpu.ptxas import assemble
 
 from ..runtime.test_ptxas import needs_ptxas
 from .arithmetic import BFLOAT16
