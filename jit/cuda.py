@@ -80,6 +80,28 @@ def get_device_name(device: Any = None) -> str:
     return _devices.open_device(_index(device)).name()
 
 
+def get_device_capability(device: Any = None) -> tuple[int, int]:
+    """The compute capability of a GPU, major and minor number: (9, 0).
+
+    Args:
+        device: The GPU, or its number; the current one if left out.
+
+    Raises:
+        UsageError: No GPU can be used.
+    """
+    return _devices.open_device(_index(device)).capability()
+
+
+def driver_version() -> str:
+    """The newest version of CUDA that the driver knows, "CUDA 13.0"; "simulated" on the simulated device.
+
+    Raises:
+        UsageError: No GPU can be used.
+    """
+    resolve("cuda")
+    return _devices.driver_version()
+
+
 def manual_seed(seed: int) -> None:
     """Seed the random numbers, which are the same on every device: `jit.manual_seed`."""
     from .eager.generators import manual_seed

@@ -41,6 +41,14 @@ def is_simulated() -> bool:
     return os.environ.get(SIMULATED) == "simulate"
 
 
+def driver_version() -> str:
+    """The newest version of CUDA that the driver knows, in words; "simulated" without one."""
+    if is_simulated():
+        return "simulated"
+    version = int(_cupy().cuda.runtime.driverGetVersion())
+    return f"CUDA {version // 1000}.{version % 1000 // 10}"
+
+
 def _cupy() -> Any:
     import cupy  # type: ignore[import-not-found,unused-ignore]
 
@@ -99,7 +107,12 @@ class CudaLibrary:
     @property
     def architecture(self) -> str:
         """The architecture of the GPU: "sm_90"."""
-        return f"sm_{self._place(self._index).compute_capability}"
+        return "sm_{}{}".format(*self.capability())
+
+    def capability(self) -> tuple[int, int]:
+        """The compute capability of the GPU: (9, 0)."""
+        digits = self._place(self._index).compute_capability
+        return int(digits[:-1]), int(digits[-1])
 
     def synchronize(self) -> None:
         """Wait until all work is done."""
