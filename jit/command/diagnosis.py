@@ -36,7 +36,7 @@ def diagnose() -> list[Finding]:
 
 
 def _gpus() -> Finding:
-    """What GPUs there are, or why none can be used."""
+    """The GPUs, or why none can be used."""
     import jit
 
     if jit.cuda.obstacle():

@@ -100,6 +100,11 @@ class CudaLibrary:
         """True: memory of a GPU is not read-only."""
         return True
 
+    def borrowed(self, lender: Any, copy: bool | None) -> Any:
+        """An array of memory here that an object, or a capsule of it, lends by DLPack; `copy` is passed on to it."""
+        with self.current():
+            return self._module.from_dlpack(lender, copy=copy)
+
     def kernel(self, nest: Any) -> Callable[[Sequence[Any], Sequence[Any]], None]:
         """A nest compiled for this GPU: fills outputs, given inputs; CompileError if there is no code for it."""
         return CudaKernel(nest, self.architecture, self._driver(), self._module)

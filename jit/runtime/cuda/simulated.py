@@ -17,6 +17,7 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from ..arrays.arrays import address_of, owner_of
+from ..arrays.dlpack import CPU, CUDA, VERSION, borrow, lend
 
 ABSENT = frozenset(
     (
@@ -104,6 +105,14 @@ class MemoryPointer:
         return np.ndarray(shape, plain, raw, self.offset, strides).view(dtype)
 
 
+def at_address(lender: Any, interface: dict[str, Any], dtype: Any) -> SimulatedArray:
+    """The array that CUDA's array interface describes."""
+    address, _ = interface["data"]
+    memory = next(m for m in list(_MEMORY.values()) if m.ptr <= address < m.ptr + max(m.size, 1))
+    place = MemoryPointer(memory, address - memory.ptr)
+    return SimulatedArray(interface["shape"], dtype, place, interface["strides"])
+
+
 # -- arrays ------------------------------------------------------------------------------------------------------
 
 
@@ -146,6 +155,16 @@ class SimulatedArray(NDArrayOperatorsMixin):
             "shape": self._elements.shape, "typestr": self._elements.dtype.str, "strides": strides, "version": 3,
             "data": (self.data.ptr, False), "stream": 1,
         }  # fmt: skip
+
+    def __dlpack__(
+        self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
+    ) -> Any:
+        if dl_device is not None and dl_device[0] == CPU:
+            return lend(self.get(), max_version)
+        return lend(self, max_version, copy, CUDA)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return CUDA, 0
 
     def get(self) -> Any:
         """A copy for numpy: a transfer."""
@@ -349,9 +368,18 @@ class SimulatedLibrary(DeviceFunctions):
 
     def asarray(self, value: Any, dtype: Any = None) -> SimulatedArray:
         """A copy on the device of numbers or a numpy array; an array that is there as it is."""
+        described = None if isinstance(value, SimulatedArray) else getattr(value, "__cuda_array_interface__", None)
+        if described is not None:
+            value = at_address(value, described, np.dtype(described["typestr"]))
         if isinstance(value, SimulatedArray) and dtype in (None, value.dtype):
             return value
         return self.array(value, dtype)
+
+    def from_dlpack(self, lender: Any, *, device: Any = None, copy: bool | None = None) -> SimulatedArray:
+        """An array of the memory that an object, or a capsule of it, lends."""
+        if hasattr(lender, "__dlpack__"):
+            lender = lender.__dlpack__(stream=1, max_version=VERSION, copy=copy)
+        return wrapped(borrow(lender, (CUDA,), at_address))
 
     def array(self, value: Any, dtype: Any = None, copy: bool = True, order: Any = "K") -> Any:
         """A copy on the device."""
