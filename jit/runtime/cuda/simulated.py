@@ -7,10 +7,11 @@ numpy's as CuPy has, so that code which runs on them is code that runs on a GPU'
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Callable
 from functools import cache
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -56,6 +57,8 @@ METHODS = frozenset(
     )
 )  # fmt: skip
 """The methods of arrays that CuPy's have, too."""
+TOTAL = 1 << 34
+"""The bytes of memory that the device says it has."""
 FACTS = frozenset(("shape", "dtype", "ndim", "size", "itemsize", "nbytes", "strides", "flags"))
 
 # -- memory ------------------------------------------------------------------------------------------------------
@@ -79,6 +82,7 @@ def _memory_of(elements: Any) -> Memory:
     found = _MEMORY.get(id(owner))
     if found is None:
         found = _MEMORY[id(owner)] = Memory(owner)
+        _RUNTIME.allocator(found.size)
     return found
 
 
@@ -335,33 +339,130 @@ class DeviceFunction:
         return _lifted(found) if callable(found) else found
 
 
-class _Runtime:
-    """A stand-in for `cupy.cuda` and what is in it: there is nothing to wait for."""
+class Queue:
+    """A stream, in which all is done as soon as it is asked for.
 
-    def __init__(self) -> None:
-        self.runtime = self.Stream = self.null = self
+    Args:
+        null: Whether it is the default one.
+        non_blocking: Accepted.
+        priority: Accepted.
+    """
+
+    _numbers = itertools.count(3)
+    _current: ClassVar[list[Queue]] = []
+    null: ClassVar[Queue]
+    device_id = 0
+    done = True
+
+    def __init__(self, null: bool = False, non_blocking: bool = False, priority: int | None = None) -> None:
+        self.ptr = 0 if null else next(self._numbers)
+
+    def __enter__(self) -> Queue:
+        self._current.append(self)
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._current.pop()
+
+    def use(self) -> Queue:
+        """Make it the current one."""
+        self._current[-1:] = [self]
+        return self
 
     def synchronize(self) -> None:
         """Wait for nothing."""
 
+    def wait_event(self, event: Moment) -> None:
+        """Wait for nothing."""
+
+
+Queue.null = Queue(null=True)
+
+
+class Moment:
+    """An event: the time at which it was recorded.
+
+    Args:
+        block: Accepted.
+        disable_timing: Accepted.
+        interprocess: Accepted.
+    """
+
+    done = True
+
+    def __init__(self, block: bool = False, disable_timing: bool = False, interprocess: bool = False) -> None:
+        self.time = 0.0
+
+    def record(self, stream: Queue) -> None:
+        """Note the time."""
+        self.time = time.perf_counter()
+
+    def synchronize(self) -> None:
+        """Wait for nothing."""
+
+
+class _Runtime:
+    """A stand-in for `cupy.cuda`, what is in it, and pools of memory."""
+
+    Stream, Event = Queue, Moment
+
+    def __init__(self) -> None:
+        self.runtime = self
+        self.allocator: Callable[[int], Any] = lambda size: None
+
+    def get_current_stream(self, device: int = -1) -> Queue:
+        """The stream of the innermost block."""
+        return Queue._current[-1] if Queue._current else Queue.null
+
+    def get_elapsed_time(self, start: Moment, end: Moment) -> float:
+        """The milliseconds between two events."""
+        return (end.time - start.time) * 1000
+
+    def getDevice(self) -> int:
+        """The number of the device."""
+        return 0
+
     def getDeviceProperties(self, index: int) -> dict[str, Any]:
         """The facts of the device."""
-        return {"name": b"a simulated GPU"}
+        return {
+            "name": b"a simulated GPU", "major": 9, "minor": 0, "totalGlobalMem": TOTAL, "multiProcessorCount": 132,
+            "warpSize": 32, "maxThreadsPerMultiProcessor": 2048, "sharedMemPerBlock": 49152, "l2CacheSize": 1 << 25,
+        }  # fmt: skip
+
+    def alloc_pinned_memory(self, size: int) -> bytearray:
+        """Memory of the CPU."""
+        return bytearray(size)
 
     def used_bytes(self) -> int:
         """The bytes of all allocations."""
         return sum(memory.size for memory in list(_MEMORY.values()))
+
+    def free_all_blocks(self) -> None:
+        """Free nothing: no memory is kept."""
+
+    def get_allocator(self) -> Callable[[int], Any]:
+        """The function that allocates."""
+        return self.allocator
+
+    def set_allocator(self, allocator: Callable[[int], Any]) -> None:
+        """Let this function be told of every allocation."""
+        self.allocator = allocator
+
+
+_RUNTIME = _Runtime()
 
 
 class SimulatedLibrary(DeviceFunctions):
     """A stand-in for the module `cupy`."""
 
     ndarray = SimulatedArray
-    cuda = _Runtime()
+    cuda = _RUNTIME
 
     def get_default_memory_pool(self) -> _Runtime:
         """The allocations."""
         return self.cuda
+
+    get_default_pinned_memory_pool = get_default_memory_pool
 
     def __init__(self) -> None:
         super().__init__(np, ABSENT)
@@ -406,6 +507,14 @@ class SimulatedDevice:
     def __init__(self, id: int) -> None:
         self.id = id
         self.compute_capability = "90"
+
+    @property
+    def mem_info(self) -> tuple[int, int]:
+        """The bytes that are free, and all that there are."""
+        return TOTAL - _RUNTIME.used_bytes(), TOTAL
+
+    def synchronize(self) -> None:
+        """Wait for nothing."""
 
     def __enter__(self) -> SimulatedDevice:
         return self
