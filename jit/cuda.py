@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, NamedTuple
 
 from .eager import context
@@ -20,9 +21,23 @@ from .eager.generators import seed as _seed
 from .ir.devices import CURRENT, accelerator, resolve
 from .ir.devices import device as _Device
 from .ir.errors import UsageError
+from .ir.op import Op
+from .runtime.arrays.execute import TRANSFERS
 from .runtime.cuda import devices as _devices
 
 _devices.announce_devices()
+
+
+@cache
+def _warn_of_transfer(op: Op) -> None:
+    """Say once of each operator that it leaves the GPU."""
+    context.warn(
+        f"{op.schema.name} runs on the CPU: its operands are copied there, and its result back to the GPU. Where more "
+        "follows that could run there, move the operands with .cpu() before"
+    )
+
+
+TRANSFERS.append(_warn_of_transfer)
 
 # -- devices -------------------------------------------------------------------------------------------------------
 
@@ -135,29 +150,26 @@ def get_device_capability(device: Any = None) -> tuple[int, int]:
 
 
 class DeviceProperties(NamedTuple):
-    """The facts of a GPU.
-
-    Args:
-        name: What its maker calls it.
-        major: The first number of its compute capability.
-        minor: The second one.
-        total_memory: The bytes of its memory.
-        multi_processor_count: The number of its multiprocessors.
-        warp_size: The number of threads that run in step.
-        max_threads_per_multi_processor: The most threads that a multiprocessor holds.
-        shared_memory_per_block: The bytes of memory that the threads of a block share.
-        L2_cache_size: The bytes of its cache.
-    """
+    """The facts of a GPU."""
 
     name: str
+    """The name that its maker gave it."""
     major: int
+    """The first number of its compute capability."""
     minor: int
+    """The second one."""
     total_memory: int
+    """The bytes of its memory."""
     multi_processor_count: int
+    """The number of its multiprocessors."""
     warp_size: int
+    """The number of threads that run in step."""
     max_threads_per_multi_processor: int
+    """The most threads that a multiprocessor holds."""
     shared_memory_per_block: int
+    """The bytes of memory that the threads of a block share."""
     L2_cache_size: int
+    """The bytes of its cache."""
 
 
 def get_device_properties(device: Any = None) -> DeviceProperties:
