@@ -18,7 +18,8 @@ OF_THE_WHOLE = {
         "test_readme",
         "test_startup",
     ),
-    "test_native",  # of jit/native.py, which is a loose module
+    "test_cuda",  # of jit/cuda.py and
+    "test_native",  # of jit/native.py, which are loose modules
     "test_tolerances",  # of the comparison that all tests use
 }
 USED_BY_SEVERAL_ROOMS = {"random_graphs", "registry_cases", "rounding", "threads", "tolerances"}

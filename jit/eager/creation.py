@@ -12,6 +12,7 @@ from jit.ir.devices import device as Device
 from jit.ir.devices import resolve
 from jit.ir.errors import DTypeError, UsageError
 from jit.ir.fitting import fitted
+from jit.runtime.arrays.libraries import HOST, library_on
 
 from . import context
 from .namespace import F
@@ -36,6 +37,8 @@ def tensor(data: Any, dtype: Any = None, device: Any = None, requires_grad: bool
     >>> jit.tensor([[1, 2], [3, 4]], dtype=jit.float32).sum().item()
     10.0
     """
+    if not isinstance(data, Tensor) and hasattr(data, "__cuda_array_interface__"):
+        data = _sharing(data)
     home = resolve(device if device is not None or not isinstance(data, Tensor) else data.device)
     wanted = None if dtype is None else dtypes.as_dtype(dtype)
     trace = context.TRACE.get()
@@ -200,10 +203,10 @@ def asarray(
     """`obj` as a tensor: of its memory, where that is possible and `copy` allows it, else of a copy.
 
     Args:
-        obj: A tensor, an array or whatever lends its memory (through DLPack, the array interface or as a buffer), or
+        obj: A tensor, an array or whatever lends its memory (through DLPack, an array interface or as a buffer), or
             Python numbers in lists.
         dtype: The element type, if another is wanted.
-        device: Where it shall lie; on the default device if left out.
+        device: Where it shall lie; where the memory lies if left out, numbers on the default device.
         copy: True for a copy, False to refuse one; None copies where it must.
         requires_grad: Whether gradients are wanted; a tensor keeps its history only if they are.
 
@@ -236,6 +239,9 @@ def _sharing(obj: Any) -> Tensor | None:
         return from_numpy(obj)
     if hasattr(obj, "__dlpack__"):
         return from_dlpack(obj)
+    if hasattr(obj, "__cuda_array_interface__"):
+        array = library_on(str(resolve("cuda"))).taken(obj)
+        return _foreign(array, "memory seen through CUDA's array interface")
     if isinstance(obj, (bytes, bytearray, memoryview)):
         return from_numpy(np.frombuffer(obj, np.uint8) if not isinstance(obj, memoryview) else np.asarray(obj))
     return from_numpy(np.asarray(obj)) if hasattr(obj, "__array__") or hasattr(obj, "__array_interface__") else None
@@ -293,8 +299,11 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
 
     Args:
         ext_tensor: The object, or a capsule of it.
-        device: Where it shall lie; on the default device if left out.
+        device: Where it shall lie, in a copy if need be; where the object lies if left out.
         copy: True for a copy, False to refuse one; None leaves it to the object.
+
+    Raises:
+        UsageError: It lies where no tensor can, or it would have to be copied.
 
     >>> import numpy as np, jit
     >>> a = np.zeros(2)
@@ -302,18 +311,15 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
     >>> a.tolist()
     [1.0, 0.0]
     """
-    from jit.runtime.arrays.dlpack import VERSION, borrow
+    from jit.runtime.arrays.dlpack import GPUS, device_of
 
-    resolve(device)
-    if not hasattr(ext_tensor, "__dlpack__"):
-        array = borrow(ext_tensor)
-    else:
-        try:
-            capsule = ext_tensor.__dlpack__(max_version=VERSION, copy=copy)
-        except TypeError:  # it is of the first DLPack, which has no versions
-            capsule = ext_tensor.__dlpack__()
-        array = borrow(capsule)
-    return _foreign(array, "memory seen through jit.from_dlpack")
+    kind, number = device_of(ext_tensor)
+    library = library_on(str(resolve(f"cuda:{number}"))) if kind in GPUS else HOST
+    made = _foreign(library.borrowed(ext_tensor, copy), "memory seen through jit.from_dlpack")
+    home = made.device if device is None else resolve(device)
+    if copy is False and made.device is not home:
+        raise UsageError(f"from_dlpack: the memory lies on {str(made.device)!r}; leave copy=False or device= out")
+    return _on(home, made)
 
 
 def is_tensor(value: Any) -> bool:

@@ -9,11 +9,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from jit.ir import OVERLOADS, dtypes
-from jit.ir.devices import CPU, accelerator
+from jit.ir.devices import CPU, accelerator, resolve
 from jit.ir.devices import device as Device
 from jit.ir.dtypes import DType
 from jit.ir.errors import AutogradError, SchemaError, ShapeError, UsageError
 from jit.ir.memory_formats import as_memory_format, suggested_format
+from jit.runtime.cuda.devices import open_device
+from jit.runtime.cuda.memory import is_pinned
 
 from . import context
 from .becoming import become, past_of
@@ -110,6 +112,26 @@ def _converted(
     if not copy and elsewhere is None and dtype in (None, self.dtype) and _lies_in(self, wanted):
         return self
     return F._to_copy(self, dtype=dtype, device=elsewhere, memory_format=wanted)
+
+
+def _copy_(self: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
+    return F.copy_(self, src)
+
+
+def _pin_memory(self: Tensor, device: Any = None) -> Tensor:
+    """A copy in memory of the CPU from which a GPU can copy by itself; itself if it lies there. It needs a GPU.
+
+    In a traced function the copy is an ordinary one.
+    """
+    library = open_device(resolve(accelerator(device)).index or 0)
+    if not self.is_cpu:
+        raise UsageError(f"a tensor on {str(self.device)!r} cannot be pinned; pin t.cpu()")
+    if is_pinned(self._defined()):
+        return self
+    made = F.clone(self)
+    if context.TRACE.get() is None:
+        made._array = library.pinned(made._array)
+    return made
 
 
 def _lies_in(self: Tensor, format: str | None) -> bool:
@@ -256,6 +278,7 @@ METHODS: dict[str, Any] = {
     "__invert__": lambda self: F.bitwise_not(self),
     "to": _to, "cpu": lambda self, memory_format=None: _to(self, CPU, memory_format=memory_format),
     "cuda": lambda self, device=None, non_blocking=False: _to(self, accelerator(device)),
+    "copy_": _copy_, "pin_memory": _pin_memory, "is_pinned": lambda self: self.is_cpu and is_pinned(self._defined()),
     "type": lambda self, dtype=None: repr(self.dtype) if dtype is None else _to(self, dtype),
     "type_as": lambda self, other: _to(self, other),
     "float": _cast(dtypes.float32), "double": _cast(dtypes.float64), "half": _cast(dtypes.float16),

@@ -110,6 +110,8 @@ def _parsed(text: Any, index: Any) -> tuple[str, int | None]:
 CPU = device("cpu")
 DEFAULT: ContextVar[device] = ContextVar("default_device", default=CPU)
 """The device on which tensors are made unless they are told otherwise."""
+CURRENT: ContextVar[int] = ContextVar("current_gpu", default=0)
+"""The number of the device that is meant by a kind alone: "cuda"."""
 _COUNTS: dict[str, Callable[[], int | str]] = {}
 """The number of devices of each kind besides the CPU, or a sentence that says why there is none."""
 
@@ -141,9 +143,10 @@ def resolve(value: Any) -> device:
     counted = _COUNTS[wanted.type]() if wanted.type in _COUNTS else _reason(wanted)
     if isinstance(counted, str):
         raise UsageError(f"there is no device {str(wanted)!r} here{counted and ', '}{counted}; use 'cpu'")
-    if (wanted.index or 0) >= counted:
+    index = CURRENT.get() if wanted.index is None else wanted.index
+    if index >= counted:
         raise UsageError(f"there is no device {str(wanted)!r} here; the last one is '{wanted.type}:{counted - 1}'")
-    return device(wanted.type, wanted.index or 0)
+    return device(wanted.type, index)
 
 
 def _reason(wanted: device) -> str:

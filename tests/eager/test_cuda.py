@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import jit
+from jit import cuda
 from jit.ir.op import REGISTRY, Op
 from jit.runtime.cuda import devices, simulated
 from tests.registry_cases import Case, all_cases, floats, weights_for
@@ -68,6 +69,19 @@ def test_operator(op: Op) -> None:
 
 def test_few_operators_go_to_the_cpu_and_back() -> None:
     assert {op.name for op in REGISTRY.values() if op.runs_on_host} == {f"aten::{name}" for name in ON_HOST}
+
+
+def test_leaving_the_gpu_is_said_once_per_operator() -> None:
+    cuda._warn_of_transfer.cache_clear()
+    solve = jit.trace(lambda a, b: jit.linalg.solve(a, b) * 2)
+    a, b = jit.eye(2, device="cuda"), jit.ones(2, device="cuda")
+    with pytest.warns(UserWarning, match=r"^_linalg_solve runs on the CPU.*\.cpu\(\) before") as said:
+        for _ in range(3):
+            assert solve(a, b).is_cuda and jit.linalg.solve(a, b).is_cuda
+        jit.linalg.solve(a.cpu(), b.cpu())
+    assert len(said) == 1 and said[0].filename == __file__
+    with pytest.warns(UserWarning, match="^special_airy_ai runs on the CPU"):
+        jit.special.airy_ai(b)
 
 
 # -- tensors -------------------------------------------------------------------------------------------------------

@@ -120,3 +120,52 @@ def test_writes_and_random_numbers() -> None:
         jit.manual_seed(1)
         assert traced(there).tolist() == wanted.tolist() and there.tolist() == here.tolist()
     assert traced.hits == 2
+
+
+def test_a_backward_is_recorded_after_calls_without_one() -> None:
+    weight = jit.tensor([[1.0, 2.0], [3.0, 4.0]], device="cuda", requires_grad=True)
+    traced = jit.trace(lambda x: (x @ weight.t() * 0.5).sum())
+    for _ in range(3):
+        result = traced(jit.tensor([[0.5, 0.25]], device="cuda"))
+    result.backward()
+    assert weight.grad.is_cuda and weight.grad.tolist() == [[0.25, 0.125]] * 2
+
+
+def test_a_backward_sees_what_was_there_before_a_write() -> None:
+    def f(x: Any) -> Any:
+        y = x * x
+        with jit.no_grad():
+            x.add_(5)
+        return y
+
+    f = jit.trace(f)
+    for _ in range(3):
+        x = jit.tensor([3.0], device="cuda")
+        scale = jit.tensor([2.0], device="cuda", requires_grad=True)
+        (f(x) * scale).sum().backward()
+        assert scale.grad.tolist() == [9] and x.tolist() == [8]
+
+
+def test_functions_of_python_run_on_the_device() -> None:
+    class Turned(jit.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.save_for_backward(x)
+            return x.t() * 2
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return g.t() * 2
+
+    f = jit.trace(lambda x: Turned.apply(x) + 1)
+    for _ in range(3):
+        x = jit.ones(2, 3, device="cuda", requires_grad=True)
+        y = f(x)
+        y.sum().backward()
+        assert y.tolist() == [[3, 3]] * 3 and x.grad.tolist() == [[2, 2, 2]] * 2 and y.is_cuda
+
+
+def test_nan_in_a_backward_is_named() -> None:
+    f = jit.trace(lambda x: x.sqrt() * 0)
+    with jit.autograd.detect_anomaly(), pytest.raises(jit.AutogradError, match="nan"):
+        f(jit.zeros(2, device="cuda", requires_grad=True)).sum().backward()

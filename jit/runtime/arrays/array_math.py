@@ -43,9 +43,9 @@ class ArrayMath:
         """The product of matrices."""
         return self.library.matmul(a, b, out=out)
 
-    def strided(self, x: Any, sizes: Any, offset: int, strides: Any) -> Any:
+    def strided(self, x: Any, sizes: Any, offset: int, strides: Any, dtype: Any = None) -> Any:
         """The memory of x from `offset` on with these sizes and strides, all in bytes but the sizes."""
-        return type(x)(sizes, x.dtype, x.data + offset, strides)
+        return type(x)(sizes, dtype or x.dtype, x.data + offset, strides)
 
     def sign(self, x: Any) -> Any:
         """-1, 0 or 1; of NaN 0, where numpy's is NaN. A bool is its own sign."""
@@ -111,9 +111,9 @@ class ArrayMath:
 class _NumpyMath(ArrayMath):
     """The namespace over numpy."""
 
-    def strided(self, x: Any, sizes: Any, offset: int, strides: Any) -> Any:
+    def strided(self, x: Any, sizes: Any, offset: int, strides: Any, dtype: Any = None) -> Any:
         """The memory of x from `offset` on with these sizes and strides, all in bytes but the sizes."""
-        return np.ndarray(sizes, x.dtype, x, offset, strides)
+        return np.ndarray(sizes, dtype or x.dtype, x, offset, strides)
 
     def matmul(self, a: Any, b: Any, out: Any = None) -> Any:
         """The product; `x @ w.T` with few rows in x as `(w @ x.T).T`, which takes BLAS half the time."""

@@ -27,6 +27,8 @@ from .placing import library_for, placed
 _HALVES = (dtypes.float16.numpy, dtypes.bfloat16.numpy)
 _SINGLE = dtypes.float32.numpy
 _compute_dtypes: dict[Any, Any] = {}
+TRANSFERS: list[Callable[[Op], None]] = []
+"""Functions that are told of each operator that goes to the CPU and back."""
 
 
 class _Warnings:
@@ -70,6 +72,8 @@ def _execute_on(library: ArrayLibrary, op: Op, values: Sequence[Any], state: Any
     with library.current():
         if not op.runs_on_host:
             return _RUNNERS[op.kind](op, placed(op, values, library), state, library)
+        for tell in TRANSFERS:
+            tell(op)
         results = _RUNNERS[op.kind](op, placed(op, values, HOST), state, HOST)
         return [library.taken(result) if libraries.is_array(result) else result for result in results]
 

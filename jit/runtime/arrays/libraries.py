@@ -38,6 +38,9 @@ class ArrayLibrary(Protocol):
     def is_writable(self, array: Any) -> bool:
         """Whether its elements may be written to."""
 
+    def borrowed(self, lender: Any, copy: bool | None) -> Any:
+        """An array of memory here that an object, or a capsule of it, lends by DLPack; `copy` is passed on to it."""
+
     def kernel(self, nest: Any) -> Callable[[Sequence[Any], Sequence[Any]], None]:
         """A nest compiled for the device: fills outputs, given inputs; CompileError if there is no code for it."""
 
@@ -65,6 +68,18 @@ class HostLibrary:
     def is_writable(self, array: Any) -> bool:
         """Whether its elements may be written to."""
         return bool(array.flags.writeable)
+
+    def borrowed(self, lender: Any, copy: bool | None) -> Any:
+        """An array of memory that an object, or a capsule of it, lends by DLPack; `copy` is passed on to it."""
+        from .dlpack import VERSION, borrow
+
+        if not hasattr(lender, "__dlpack__"):
+            return borrow(lender)
+        try:
+            capsule = lender.__dlpack__(max_version=VERSION, copy=copy)
+        except TypeError:  # it is of the first DLPack, which has no versions
+            capsule = lender.__dlpack__()
+        return borrow(capsule)
 
     def kernel(self, nest: Any) -> Callable[[Sequence[Any], Sequence[Any]], None]:
         """A nest compiled for the CPU: fills outputs, given inputs; CompileError if there is no code for it."""
@@ -104,6 +119,11 @@ def is_writable(array: Any) -> bool:
 def is_array(value: Any) -> bool:
     """Whether this is an array of some library."""
     return isinstance(value, np.ndarray) or type(value) in FINDERS
+
+
+def contiguous(array: Any) -> Any:
+    """An array in row-major order: itself if it lies so."""
+    return array if array.flags.c_contiguous else library_of(array).row_major(array)
 
 
 def add_library(array: type, find: Callable[[Any], ArrayLibrary], fetch: Callable[[Any], Any]) -> None:

@@ -17,6 +17,7 @@ from ..arrays import libraries, philox
 from ..arrays.array_math import ArrayMath
 from .driver import CudaDriver
 from .launching import CudaKernel, Driver, simulated_driver
+from .memory import peak_memory, pinned
 
 SIMULATED = "JIT_CUDA"
 """The environment variable that asks for the simulated device, with the value "simulate"."""
@@ -39,6 +40,14 @@ def device_count() -> int | str:
 def is_simulated() -> bool:
     """Whether the environment asks for the simulated device."""
     return os.environ.get(SIMULATED) == "simulate"
+
+
+def driver_version() -> str:
+    """The newest version of CUDA that the driver knows, in words; "simulated" without one."""
+    if is_simulated():
+        return "simulated"
+    version = int(_cupy().cuda.runtime.driverGetVersion())
+    return f"CUDA {version // 1000}.{version % 1000 // 10}"
 
 
 def _cupy() -> Any:
@@ -66,7 +75,10 @@ class CudaLibrary:
         self.device = f"cuda:{index}"
         self.array: Any = module.ndarray
         self.math = ArrayMath(module, special, lapack, _TransferredPhilox(self))
-        self._index, self._module, self._place, self._driver = index, module, place, driver
+        self.module = module
+        """`cupy`, or what stands for it."""
+        self._index, self._place, self._driver = index, place, driver
+        self._peak = peak_memory(module)
 
     def current(self) -> AbstractContextManager[Any]:
         """A block in which arrays are made on this GPU."""
@@ -78,11 +90,11 @@ class CudaLibrary:
         if isinstance(value, self.array):
             home = libraries.library_of(value)
             return value if home is self else self._from_other(value)
-        return self._module.asarray(value)
+        return self.module.asarray(value)
 
     def _from_other(self, array: Any) -> Any:
         with self.current():
-            return self._module.array(array)
+            return self.module.array(array)
 
     def row_major(self, array: Any) -> Any:
         """A copy in row-major order."""
@@ -92,30 +104,69 @@ class CudaLibrary:
         """True: memory of a GPU is not read-only."""
         return True
 
+    def borrowed(self, lender: Any, copy: bool | None) -> Any:
+        """An array of memory here that an object, or a capsule of it, lends by DLPack; `copy` is passed on to it."""
+        with self.current():
+            return self.module.from_dlpack(lender, copy=copy)
+
     def kernel(self, nest: Any) -> Callable[[Sequence[Any], Sequence[Any]], None]:
         """A nest compiled for this GPU: fills outputs, given inputs; CompileError if there is no code for it."""
-        return CudaKernel(nest, self.gpu, self._driver(), self._module)
+        return CudaKernel(nest, self.gpu, self._driver(), self.module)
 
     @cached_property
     def gpu(self) -> tuple[str, int]:
         """The architecture of the GPU, "sm_90", and the number of its multiprocessors."""
-        device = self._place(self._index)
-        return f"sm_{device.compute_capability}", device.attributes["MultiProcessorCount"]
+        architecture = "sm_{}{}".format(*self.capability())
+        return architecture, self._place(self._index).attributes["MultiProcessorCount"]
+
+    def capability(self) -> tuple[int, int]:
+        """The compute capability of the GPU: (9, 0)."""
+        digits = self._place(self._index).compute_capability
+        return int(digits[:-1]), int(digits[-1])
+
+    def pinned(self, array: Any) -> Any:
+        """A copy of a numpy array in memory of the CPU from which this GPU can copy by itself."""
+        with self.current():
+            return pinned(self.module, array)
 
     def synchronize(self) -> None:
         """Wait until all work is done."""
-        with self.current():
-            self._module.cuda.Stream.null.synchronize()
+        self._place(self._index).synchronize()
 
     def memory_allocated(self) -> int:
         """The bytes that arrays take up now."""
         with self.current():
-            return int(self._module.get_default_memory_pool().used_bytes())
+            return int(self.module.get_default_memory_pool().used_bytes())
+
+    def max_memory_allocated(self) -> int:
+        """The most bytes that arrays took up at a time since this, or the next, was first asked for."""
+        with self.current():
+            return self._peak.most(self._index)
+
+    def reset_peak_memory(self) -> None:
+        """Count the most bytes anew."""
+        with self.current():
+            self._peak.reset(self._index)
+
+    def memory(self) -> tuple[int, int]:
+        """The bytes of memory that are free, and all that there are."""
+        free, total = self._place(self._index).mem_info
+        return int(free), int(total)
+
+    def empty_cache(self) -> None:
+        """Give back memory that no array takes up."""
+        with self.current():
+            self.module.get_default_memory_pool().free_all_blocks()
+            self.module.get_default_pinned_memory_pool().free_all_blocks()
+
+    def properties(self) -> dict[str, Any]:
+        """The facts of the GPU, by the names of CUDA's `cudaDeviceProp`."""
+        found: dict[str, Any] = self.module.cuda.runtime.getDeviceProperties(self._index)
+        return found
 
     def name(self) -> str:
         """The name of the GPU."""
-        properties = self._module.cuda.runtime.getDeviceProperties(self._index)
-        return str(properties["name"].decode())
+        return str(self.properties()["name"].decode())
 
 
 class _TransferredPhilox:
@@ -152,6 +203,11 @@ def _opened(index: int, simulated: bool) -> CudaLibrary:
         made = CudaLibrary(index, cupy, special, linalg, cupy.cuda.Device, lambda: driver)
     libraries.add_library(made.array, lambda array: _opened(array.device.id, simulated), lambda array: array.get())
     return made
+
+
+def is_open() -> bool:
+    """Whether a GPU has been opened."""
+    return open_device.cache_info().currsize > 0
 
 
 def _of_scipy() -> tuple[Any, Any]:

@@ -7,16 +7,18 @@ numpy's as CuPy has, so that code which runs on them is code that runs on a GPU'
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Callable
 from functools import cache
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from ..arrays.arrays import address_of, owner_of
+from ..arrays.dlpack import CPU, CUDA, VERSION, borrow, lend
 
 ABSENT = frozenset(
     (
@@ -57,6 +59,8 @@ METHODS = frozenset(
 """The methods of arrays that CuPy's have, too."""
 UNKNOWN = frozenset(("initial", "where", "signature"))
 """Arguments of numpy's functions that CuPy's do not take."""
+TOTAL = 1 << 34
+"""The bytes of memory that the device says it has."""
 FACTS = frozenset(("shape", "dtype", "ndim", "size", "itemsize", "nbytes", "strides", "flags"))
 
 # -- memory ------------------------------------------------------------------------------------------------------
@@ -80,6 +84,7 @@ def _memory_of(elements: Any) -> Memory:
     found = _MEMORY.get(id(owner))
     if found is None:
         found = _MEMORY[id(owner)] = Memory(owner)
+        _RUNTIME.allocator(found.size)
     return found
 
 
@@ -104,6 +109,14 @@ class MemoryPointer:
         raw = self.mem.owner.ravel(order="K").view(np.uint8)
         plain = dtype if dtype.isbuiltin == 1 else np.dtype(f"u{dtype.itemsize}")
         return np.ndarray(shape, plain, raw, self.offset, strides).view(dtype)
+
+
+def at_address(lender: Any, interface: dict[str, Any], dtype: Any) -> SimulatedArray:
+    """The array that CUDA's array interface describes."""
+    address, _ = interface["data"]
+    memory = next(m for m in list(_MEMORY.values()) if m.ptr <= address < m.ptr + max(m.size, 1))
+    place = MemoryPointer(memory, address - memory.ptr)
+    return SimulatedArray(interface["shape"], dtype, place, interface["strides"])
 
 
 # -- arrays ------------------------------------------------------------------------------------------------------
@@ -148,6 +161,16 @@ class SimulatedArray(NDArrayOperatorsMixin):
             "shape": self._elements.shape, "typestr": self._elements.dtype.str, "strides": strides, "version": 3,
             "data": (self.data.ptr, False), "stream": 1,
         }  # fmt: skip
+
+    def __dlpack__(
+        self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
+    ) -> Any:
+        if dl_device is not None and dl_device[0] == CPU:
+            return lend(self.get(), max_version)
+        return lend(self, max_version, copy, CUDA)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return CUDA, 0
 
     def get(self) -> Any:
         """A copy for numpy: a transfer."""
@@ -320,42 +343,148 @@ class DeviceFunction:
         return _lifted(found) if callable(found) else found
 
 
-class _Runtime:
-    """A stand-in for `cupy.cuda` and what is in it: there is nothing to wait for."""
+class Queue:
+    """A stream, in which all is done as soon as it is asked for.
 
-    def __init__(self) -> None:
-        self.runtime = self.Stream = self.null = self
+    Args:
+        null: Whether it is the default one.
+        non_blocking: Accepted.
+        priority: Accepted.
+    """
+
+    _numbers = itertools.count(3)
+    _current: ClassVar[list[Queue]] = []
+    null: ClassVar[Queue]
+    device_id = 0
+    done = True
+
+    def __init__(self, null: bool = False, non_blocking: bool = False, priority: int | None = None) -> None:
+        self.ptr = 0 if null else next(self._numbers)
+
+    def __enter__(self) -> Queue:
+        self._current.append(self)
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._current.pop()
+
+    def use(self) -> Queue:
+        """Make it the current one."""
+        self._current[-1:] = [self]
+        return self
 
     def synchronize(self) -> None:
         """Wait for nothing."""
 
+    def wait_event(self, event: Moment) -> None:
+        """Wait for nothing."""
+
+
+Queue.null = Queue(null=True)
+
+
+class Moment:
+    """An event: the time at which it was recorded.
+
+    Args:
+        block: Accepted.
+        disable_timing: Accepted.
+        interprocess: Accepted.
+    """
+
+    done = True
+
+    def __init__(self, block: bool = False, disable_timing: bool = False, interprocess: bool = False) -> None:
+        self.time = 0.0
+
+    def record(self, stream: Queue) -> None:
+        """Note the time."""
+        self.time = time.perf_counter()
+
+    def synchronize(self) -> None:
+        """Wait for nothing."""
+
+
+class _Runtime:
+    """A stand-in for `cupy.cuda`, what is in it, and pools of memory."""
+
+    Stream, Event = Queue, Moment
+
+    def __init__(self) -> None:
+        self.runtime = self
+        self.allocator: Callable[[int], Any] = lambda size: None
+
+    def get_current_stream(self, device: int = -1) -> Queue:
+        """The stream of the innermost block."""
+        return Queue._current[-1] if Queue._current else Queue.null
+
+    def get_elapsed_time(self, start: Moment, end: Moment) -> float:
+        """The milliseconds between two events."""
+        return (end.time - start.time) * 1000
+
+    def getDevice(self) -> int:
+        """The number of the device."""
+        return 0
+
     def getDeviceProperties(self, index: int) -> dict[str, Any]:
         """The facts of the device."""
-        return {"name": b"a simulated GPU"}
+        return {
+            "name": b"a simulated GPU", "major": 9, "minor": 0, "totalGlobalMem": TOTAL, "multiProcessorCount": 132,
+            "warpSize": 32, "maxThreadsPerMultiProcessor": 2048, "sharedMemPerBlock": 49152, "l2CacheSize": 1 << 25,
+        }  # fmt: skip
+
+    def alloc_pinned_memory(self, size: int) -> bytearray:
+        """Memory of the CPU."""
+        return bytearray(size)
 
     def used_bytes(self) -> int:
         """The bytes of all allocations."""
         return sum(memory.size for memory in list(_MEMORY.values()))
+
+    def free_all_blocks(self) -> None:
+        """Free nothing: no memory is kept."""
+
+    def get_allocator(self) -> Callable[[int], Any]:
+        """The function that allocates."""
+        return self.allocator
+
+    def set_allocator(self, allocator: Callable[[int], Any]) -> None:
+        """Let this function be told of every allocation."""
+        self.allocator = allocator
+
+
+_RUNTIME = _Runtime()
 
 
 class SimulatedLibrary(DeviceFunctions):
     """A stand-in for the module `cupy`."""
 
     ndarray = SimulatedArray
-    cuda = _Runtime()
+    cuda = _RUNTIME
 
     def get_default_memory_pool(self) -> _Runtime:
         """The allocations."""
         return self.cuda
+
+    get_default_pinned_memory_pool = get_default_memory_pool
 
     def __init__(self) -> None:
         super().__init__(np, ABSENT)
 
     def asarray(self, value: Any, dtype: Any = None) -> SimulatedArray:
         """A copy on the device of numbers or a numpy array; an array that is there as it is."""
+        described = None if isinstance(value, SimulatedArray) else getattr(value, "__cuda_array_interface__", None)
+        if described is not None:
+            value = at_address(value, described, np.dtype(described["typestr"]))
         if isinstance(value, SimulatedArray) and dtype in (None, value.dtype):
             return value
         return self.array(value, dtype)
+
+    def from_dlpack(self, lender: Any, *, device: Any = None, copy: bool | None = None) -> SimulatedArray:
+        """An array of the memory that an object, or a capsule of it, lends."""
+        if hasattr(lender, "__dlpack__"):
+            lender = lender.__dlpack__(stream=1, max_version=VERSION, copy=copy)
+        return wrapped(borrow(lender, (CUDA,), at_address))
 
     def array(self, value: Any, dtype: Any = None, copy: bool = True, order: Any = "K") -> Any:
         """A copy on the device."""
@@ -383,6 +512,14 @@ class SimulatedDevice:
         self.id = id
         self.compute_capability = "90"
         self.attributes = {"MultiProcessorCount": 4}
+
+    @property
+    def mem_info(self) -> tuple[int, int]:
+        """The bytes that are free, and all that there are."""
+        return TOTAL - _RUNTIME.used_bytes(), TOTAL
+
+    def synchronize(self) -> None:
+        """Wait for nothing."""
 
     def __enter__(self) -> SimulatedDevice:
         return self

@@ -80,7 +80,7 @@ def shortcut(call: TracedCall, recording: Recording) -> Shortcut | None:
     if not keeps:
         tables.contexts.append((context.INFERENCE, context.INFERENCE.get()))
     if _makes_tensors(recording):
-        tables.contexts.append((DEFAULT, device(call.key.home)))
+        tables.contexts.append((DEFAULT, device(call.key.home.split()[0])))
     if keeps:
         tables.contexts.append((context.SAVING, None))
     native_checks(call.world.surroundings, {id(given.object) for given in inputs}).fill(tables)

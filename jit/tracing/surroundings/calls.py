@@ -30,7 +30,7 @@ class Key(NamedTuple):
     sharing: tuple[Any, ...]
     grad_mode: bool
     home: str
-    """The default device."""
+    """The default device, and the number of the current GPU if it is not the first."""
     surroundings: tuple[Any, ...]
 
 
