@@ -153,28 +153,38 @@ def divider(count: int) -> tuple[int, int]:
 
 def grid(nest: Nest, loops: Loops, dialect: Dialect, multiprocessors: int) -> Grid:
     """The grid for a nest with at least one point, see Note [Where threads run]."""
-    extents = loops.extents[: loops.parallel]
     if loops.along_row:
         return _rows(nest, loops, dialect)
     if _is_tiled(nest, loops):
-        tiled = (loops.lane, loops.jam)
-        counts = tuple(-(-n // TILE) if i in tiled else n for i, n in enumerate(extents))
-        return Grid("tiles", math.prod(counts), TILE * TILE, counts)
+        return _squared("tiles", loops, {loops.lane, loops.jam}, TILE, TILE * TILE)
     cross = crossing(nest, loops)
     if cross is not None:
-        counts = tuple(-(-n // SQUARE) if i in (loops.lane, cross) else n for i, n in enumerate(extents))
-        return Grid("squares", math.prod(counts), SQUARE * SQUARE_ROWS, counts)
+        return _squared("squares", loops, {loops.lane, cross}, SQUARE, SQUARE * SQUARE_ROWS)
+    return _points(nest, loops, dialect, multiprocessors)
+
+
+def _squared(kind: str, loops: Loops, dims: set[int | None], size: int, threads: int) -> Grid:
+    """Blocks of `size` points along either of two dims."""
+    extents = loops.extents[: loops.parallel]
+    counts = tuple(-(-n // size) if loop in dims else n for loop, n in enumerate(extents))
+    return Grid(kind, math.prod(counts), threads, counts)
+
+
+def _points(nest: Nest, loops: Loops, dialect: Dialect, multiprocessors: int) -> Grid:
+    """A thread for each vector, or teams of them if there are few."""
     side = _side(nest, loops)
     vectors = _vectors(nest, loops) if side > 1 else 1
-    counts = tuple(-(-n // side) if i == loops.lane else n for i, n in enumerate(extents))
-    ahead = _ahead(nest, loops.extents[-1], side, 2 if side > 1 else 1) if loops.reduced and not is_contraction(nest) else 1
-    group = min(dialect.warp, _power_of_two(math.prod(counts)))
-    teams = _teams(nest, loops, math.prod(counts), group, 1)
+    extents = loops.extents[: loops.parallel]
+    counts = tuple(-(-n // side) if loop == loops.lane else n for loop, n in enumerate(extents))
+    units = math.prod(counts)
+    many = loops.reduced and not is_contraction(nest)
+    ahead = _ahead(nest, loops.extents[-1], side, 2 if side > 1 else 1) if many else 1
+    group = min(dialect.warp, _power_of_two(units))
+    teams = _teams(nest, loops, units, group, 1)
     if teams > 1:
-        blocks = -(-math.prod(counts) // group)
-        return Grid("columns", blocks, group * teams, counts, group, teams, side, 1, ahead)
-    blocks = -(-math.prod(counts) // (THREADS * vectors))
-    return Grid("points", min(blocks, BLOCKS * multiprocessors), THREADS, counts, 1, 1, side, vectors, ahead)
+        return Grid("columns", -(-units // group), group * teams, counts, group, teams, side, 1, ahead)
+    blocks = min(-(-units // (THREADS * vectors)), BLOCKS * multiprocessors)
+    return Grid("points", blocks, THREADS, counts, 1, 1, side, vectors, ahead)
 
 
 def _ahead(nest: Nest, turns: int, lanes: int, times: int = 1) -> int:
