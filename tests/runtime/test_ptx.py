@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from jit.ir.dtypes import float32
 from jit.passes.fuse import fuse
 from jit.runtime.gpu import schedule as gpu_schedule
 from jit.runtime.gpu.device import DeviceKernel, device_kernel
 from jit.runtime.gpu.schedule import divider
 from jit.runtime.kernels.codegen import compile_nest
 from jit.runtime.kernels.fusion import group_nest, supports
-from jit.runtime.kernels.nest import Buffer, Local, Nest, NestStep, pointwise_nest
+from jit.runtime.kernels.nest import Buffer, Local, Nest, NestStep, Reduce, pointwise_nest
 
 from ..passes.test_fuse_rows import ONE_KERNEL, recorded
 from .grid_emulation import GPU, emulated, launch
@@ -168,9 +169,21 @@ def test_teams_share_columns(shape, teams):
     x, out = normal(*shape), np.zeros(shape[1], np.float32)
     kernel = equal_bits(reduction("sum", x, out, (0,)), [x], [out])
     assert kernel.grid.teams == teams
-    places = np.zeros(shape[1], np.int64)
-    x[:] = np.round(x)
-    equal_bits(reduction("argmax", x, places, (0,)), [x], [places])
+
+
+def test_teams_share_positions_in_columns():
+    x, places = np.round(normal(4500, 256)), np.zeros(256, np.int64)
+    assert equal_bits(reduction("argmax", x, places, (0,)), [x], [places]).grid.teams == 32
+
+
+def test_teams_are_so_few_that_their_results_find_room():
+    x, out = normal(4500, 256), np.zeros(256, np.float32)
+    nest = reduction("sum", x, out, (0,))
+    both = (Reduce("sum", (0,), float32), Reduce("sum", (1,), float32))
+    first = replace(nest.steps[0], results=both, body=lambda m, a: (a, a * a))
+    last = replace(nest.steps[1], reads=(Local(0), Local(1)), body=lambda m, a, b: b - a)
+    kernel = equal_bits(replace(nest, steps=(first, last)), [x], [out])
+    assert kernel.grid.teams == 16 and "[32768 x i8]" in kernel.llvm_ir
 
 
 @pytest.mark.parametrize(("length", "teams"), [(16, 1), (17, 2), (100, 8), (1000, 16), (5003, 16)])

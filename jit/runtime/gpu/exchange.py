@@ -12,6 +12,7 @@ from ..llvm.memory import kept_bytes, kept_type
 from ..llvm.values import ELEMENT, LaneValue
 from ..targets.family import Dialect
 from .memory import DeviceMemory
+from .schedule import WORD
 
 
 class BlockExchange:
@@ -97,14 +98,14 @@ class BlockExchange:
         return [self.builder.binary("add", first, _number(lane * self.grid.group)) for lane in range(count)]
 
     def _slot(self, slot: int, index: Register, dtype: DType) -> Register:
-        """The address of an element, `slot` times 8 bytes and `index` elements from the start."""
-        self.bytes = max(self.bytes, (slot + self.grid.shared) * 8)
+        """The address of an element, `slot` words and `index` elements from the start."""
+        self.bytes = max(self.bytes, (slot + self.grid.shared) * WORD)
         if self.bytes > (most := self.dialect.shared_bytes):
             raise CompileError(
                 f"{self.memory.nest.name}: its rows need more than {most} bytes of shared memory; run it on the CPU"
             )
         place = self.builder.binary("mul", index, _number(kept_bytes(dtype)))
-        place = self.builder.binary("add", place, _number(slot * 8)) if slot else place
+        place = self.builder.binary("add", place, _number(slot * WORD)) if slot else place
         type = "ptr addrspace(3)"
         return self.builder.emit(type, f"getelementptr i8, {type} @shared, {place}", place)
 

@@ -33,9 +33,9 @@ Note [Where threads run]
 Note [Teams]
     Where there are too few rows to keep a GPU busy, several teams of a block share one. They take the turns of its
     outermost loop or, if it has but one, pieces of `BLOCK` turns, and what each comes to is joined in the order of the
-    row, in shared memory. That is how the CPU cuts sums, so these have the same bits. Products and sums of logarithms
-    are not cut there, so they may be rounded otherwise. The sum of a whole array is two kernels, since it was cut
-    before it came here (Note [Blocks of a row]).
+    row, in shared memory. That is how the CPU cuts sums, so these have the same bits. Products, sums of logarithms
+    and sums beside other reductions are not cut there, so they may be rounded otherwise. The sum of a whole array is
+    two kernels, since it was cut before it came here (Note [Blocks of a row]).
 
     The teams of a scan take its turns. Each finds the running values within its turn, and from the results of all
     teams what came before it, in their order: also as on the CPU.
@@ -55,6 +55,7 @@ from dataclasses import dataclass, replace
 from ..kernels.lanes import LONG, MODERATE, lanes
 from ..kernels.nest import Access, Nest, Operand, Reduce
 from ..kernels.schedule import BLOCK, FIXED, UNIT, Loops, is_contraction
+from ..llvm.reduce import MONOIDS
 from ..targets.family import Dialect
 from ..targets.target import Target
 from .held import held_row
@@ -81,6 +82,8 @@ ENOUGH = 1 << 17
 """The threads that keep a GPU busy."""
 MOST_TEAMS, SCAN_TEAMS = 32, 16
 """The most teams of a row, and of a scan: each of them reads what all of them come to."""
+WORD = 8
+"""The bytes of a number that threads exchange."""
 MOST_THREADS = 1024
 """The most threads of a block."""
 VECTORS = 4
@@ -126,7 +129,7 @@ class Grid:
 
     @property
     def units(self) -> int:
-        """The vectors, rows or tiles of the nest."""
+        """The vectors, rows, tiles or squares of the nest."""
         return math.prod(self.counts)
 
     @property
@@ -153,28 +156,38 @@ def divider(count: int) -> tuple[int, int]:
 
 def grid(nest: Nest, loops: Loops, dialect: Dialect, multiprocessors: int) -> Grid:
     """The grid for a nest with at least one point, see Note [Where threads run]."""
-    extents = loops.extents[: loops.parallel]
     if loops.along_row:
         return _rows(nest, loops, dialect)
     if _is_tiled(nest, loops):
-        tiled = (loops.lane, loops.jam)
-        counts = tuple(-(-n // TILE) if i in tiled else n for i, n in enumerate(extents))
-        return Grid("tiles", math.prod(counts), TILE * TILE, counts)
+        return _squared("tiles", loops, {loops.lane, loops.jam}, TILE, TILE * TILE)
     cross = crossing(nest, loops)
     if cross is not None:
-        counts = tuple(-(-n // SQUARE) if i in (loops.lane, cross) else n for i, n in enumerate(extents))
-        return Grid("squares", math.prod(counts), SQUARE * SQUARE_ROWS, counts)
+        return _squared("squares", loops, {loops.lane, cross}, SQUARE, SQUARE * SQUARE_ROWS)
+    return _points(nest, loops, dialect, multiprocessors)
+
+
+def _squared(kind: str, loops: Loops, dims: set[int | None], size: int, threads: int) -> Grid:
+    """Blocks of `size` points along either of two dims."""
+    extents = loops.extents[: loops.parallel]
+    counts = tuple(-(-n // size) if loop in dims else n for loop, n in enumerate(extents))
+    return Grid(kind, math.prod(counts), threads, counts)
+
+
+def _points(nest: Nest, loops: Loops, dialect: Dialect, multiprocessors: int) -> Grid:
+    """A thread for each vector, or teams of them if there are few."""
     side = _side(nest, loops)
     vectors = _vectors(nest, loops) if side > 1 else 1
-    counts = tuple(-(-n // side) if i == loops.lane else n for i, n in enumerate(extents))
-    ahead = _ahead(nest, loops.extents[-1], side, 2 if side > 1 else 1) if loops.reduced and not is_contraction(nest) else 1
-    group = min(dialect.warp, _power_of_two(math.prod(counts)))
-    teams = _teams(nest, loops, math.prod(counts), group, 1)
+    extents = loops.extents[: loops.parallel]
+    counts = tuple(-(-n // side) if loop == loops.lane else n for loop, n in enumerate(extents))
+    units = math.prod(counts)
+    many = loops.reduced and not is_contraction(nest)
+    ahead = _ahead(nest, loops.extents[-1], side, 2 if side > 1 else 1) if many else 1
+    group = min(dialect.warp, _power_of_two(units))
+    teams = _teams(nest, loops, dialect, -(-units // group), group, side)
     if teams > 1:
-        blocks = -(-math.prod(counts) // group)
-        return Grid("columns", blocks, group * teams, counts, group, teams, side, 1, ahead)
-    blocks = -(-math.prod(counts) // (THREADS * vectors))
-    return Grid("points", min(blocks, BLOCKS * multiprocessors), THREADS, counts, 1, 1, side, vectors, ahead)
+        return Grid("columns", -(-units // group), group * teams, counts, group, teams, side, 1, ahead)
+    blocks = min(-(-units // (THREADS * vectors)), BLOCKS * multiprocessors)
+    return Grid("points", blocks, THREADS, counts, 1, 1, side, vectors, ahead)
 
 
 def _ahead(nest: Nest, turns: int, lanes: int, times: int = 1) -> int:
@@ -183,15 +196,26 @@ def _ahead(nest: Nest, turns: int, lanes: int, times: int = 1) -> int:
     return min(max(loads // lanes, 1), _power_of_two(turns))
 
 
-def _teams(nest: Nest, loops: Loops, threads: int, group: int, turn: int) -> int:
-    """The teams of a row, see Note [Teams]: 1 if there are enough threads without."""
+def _teams(nest: Nest, loops: Loops, dialect: Dialect, groups: int, group: int, lanes: int, turn: int = 1) -> int:
+    """The teams of a row, see Note [Teams]: 1 if so many groups of threads are enough.
+
+    What teams come to has to find room in shared memory: `lanes` numbers of each thread for each accumulator.
+    """
     if is_contraction(nest) or not loops.reduced:
         return 1
     outermost, most = loops.extents[loops.parallel], MOST_TEAMS
     pieces = outermost if loops.reduced > 1 else -(-outermost // (BLOCK * turn))
     if nest.scans:
         most, pieces = SCAN_TEAMS, -(-outermost // turn) if turn > 1 and _scans_alone(nest) else 1
-    return min(_power_of_two(pieces), most, MOST_THREADS // group, _power_of_two(max(ENOUGH // threads, 1)))
+    room = dialect.held_bytes // (group * lanes * _accumulators(nest) * WORD)
+    useful = min(_power_of_two(pieces), _power_of_two(max(ENOUGH // (groups * group), 1)))
+    return min(useful, most, MOST_THREADS // group, 1 << max(room, 1).bit_length() - 1)
+
+
+def _accumulators(nest: Nest) -> int:
+    """The most numbers that a step accumulates."""
+    found = ([MONOIDS[r.monoid].width for r in step.results if isinstance(r, Reduce)] for step in nest.steps)
+    return max(1, *map(sum, found))
 
 
 def _scans_alone(nest: Nest) -> bool:
@@ -216,7 +240,7 @@ def _rows(nest: Nest, loops: Loops, dialect: Dialect) -> Grid:
     several = turn // group
     ahead = _ahead(nest, -(-row // turn), several, 2 if LONG_ROW < row <= BLOCK * turn else 1)
     rows, capacity = _held(nest, loops, dialect, group, turn * ahead)
-    teams = 1 if capacity else _teams(nest, loops, math.prod(counts) * group, group, turn)
+    teams = 1 if capacity else _teams(nest, loops, dialect, math.prod(counts), group, several, turn)
     if group * teams < dialect.warp:
         teams = 1
     rows = rows if teams == 1 else 1
