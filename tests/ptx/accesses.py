@@ -221,7 +221,7 @@ def turns(places: Array) -> Iterator[Array]:
     first = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
     rank = np.arange(len(places)) - np.repeat(first, np.diff(np.r_[first, len(places)]))
     for turn in range(int(rank.max()) + 1):
-        yield np.sort(order[rank == turn])
+        yield order[rank == turn]
 
 
 ACCESSES: dict[str, Callable[[Program, Instruction], Act]] = {

@@ -274,7 +274,7 @@ def with_carry(form: Form, name: str, takes: bool) -> Rule:
         extra = word.type(0) if carry is None else carry.astype(word)
         if name == "add":
             found = a + b + extra
-            carried = (found < a) | (found == a) & (b != 0) & (extra != 0) | (a + b < a)
+            carried = (found < a) | (found == a) & (b != 0) & (extra != 0)
         else:
             found, carried = a - b - extra, (a < b) | (a == b) & (extra != 0)
         return (found.view(form.dtype), carried) if gives else found.view(form.dtype)

@@ -90,6 +90,7 @@ class Memory:
     def __init__(self) -> None:
         self._bases: list[int] = []
         self._allocations: list[Allocation] = []
+        self._next = FIRST
 
     def allocate(self, array: Array, name: str = "") -> int:
         """The address of a copy of an array."""
@@ -103,9 +104,8 @@ class Memory:
         return self._place(int(np.prod(shape)) * np.dtype(dtype).itemsize, np.dtype(dtype), shape, False, name)
 
     def _place(self, size: int, dtype: Any, shape: tuple[int, ...], written: bool, name: str) -> int:
-        last = self._allocations[-1] if self._allocations else None
-        end = last.address + last.storage.size + PAGE if last else FIRST
-        address = -(-end // PAGE) * PAGE
+        address = self._next
+        self._next = -(-(address + size + PAGE) // PAGE) * PAGE
         storage = Storage(size, written=written)
         storage.is_global = True
         self._bases.append(address)
@@ -113,7 +113,9 @@ class Memory:
         return address
 
     def free(self, address: int) -> None:
-        """Give an allocation back; accesses to it are out of bounds from now on."""
+        """Give an allocation back; accesses to it are out of bounds from now on, since no address is given twice."""
+        if address not in self._bases:
+            raise KeyError(f"nothing was allocated at {address:#x}")
         place = self._bases.index(address)
         del self._bases[place], self._allocations[place]
 

@@ -86,6 +86,9 @@ def test_freed_memory_is_out_of_bounds():
     kept, freed = memory.allocate(numbers(4)), memory.allocate(numbers(4))
     text = kernel("ld.param.u64 %rd0, [p0]; ld.global.u32 %r1, [%rd0]; ret;")
     memory.free(freed)
+    assert memory.allocate(numbers(4)) != freed
+    with pytest.raises(KeyError):
+        memory.free(freed)
     launch(text, "k", 1, 1, [kept], memory)
     with pytest.raises(OutOfBounds, match="behind an allocation"):
         launch(text, "k", 1, 1, [freed], memory)
@@ -130,6 +133,12 @@ def test_shared_memory_needs_a_barrier():
     np.testing.assert_array_equal(found, numbers(64) ^ 1)
     error = fault(Conflict, STAGED.replace("BARRIER", ""), numbers(64), grid=2, declarations=SHARED)
     assert "this read and a write by thread 1 of block 0" in error.message and error.thread == (0, 0, 0)
+
+
+def test_shared_memory_of_many_blocks():
+    """More than run at once: what earlier blocks did to theirs says nothing of later ones."""
+    (found,) = run(STAGED.replace("BARRIER", "bar.sync 0;"), numbers(32 * 800), grid=800, declarations=SHARED)
+    np.testing.assert_array_equal(found, numbers(32 * 800) ^ 1)
 
 
 def test_a_read_and_a_later_write_need_a_barrier():

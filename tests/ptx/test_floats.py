@@ -131,6 +131,14 @@ def test_rounding(instruction, rng):
     assert_rounds(found, exactly(OPERATIONS[name], *given), dtype, mode)
 
 
+def test_subnormal_results_are_rounded_once():
+    """The product lies 2**-196 below the midpoint of two numbers, which float64 does not see."""
+    a, b = np.float32((1 + 2.0**-23) * 2.0**-75), np.float32((1 - 2.0**-23) * 2.0**-75)
+    c = np.array([2.0**-127 + 2.0**-149], np.float32)
+    found = computed("fma.rn.f32 %d, %a, %b, %c;", F32, np.full(1, a), np.full(1, b), c)
+    np.testing.assert_array_equal(found, c)
+
+
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("type_", ["f32", "f64"])
 def test_roots_and_reciprocals(type_, mode, rng):

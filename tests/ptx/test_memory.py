@@ -141,6 +141,12 @@ def test_blocks_add_up_in_any_order():
         assert run(body, np.zeros(1, U32), grid=70, block=100, order=order)[0][0] == 7000 * 6999 // 2
 
 
+def test_blocks_run_in_the_order_that_is_asked_for():
+    body = OWN + "setp.eq.u32 %p1, %r1, 0; @%p1 atom.global.exch.b32 %r5, [%rd0], %r2; ret;"
+    for order, last in {"forward": 299, "backward": 0, 7: np.random.default_rng(7).permutation(300)[-1]}.items():
+        assert run(body, np.zeros(1, U32), grid=300, order=order)[0][0] == last
+
+
 # -- modules and launches ------------------------------------------------------------------------------------------
 
 

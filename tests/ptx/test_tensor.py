@@ -157,6 +157,16 @@ def test_copies_are_there_behind_a_wait_and_a_barrier(rng):
         copied(given, BARRIER="")
 
 
+def test_what_was_there_before_a_copy_is_gone(rng):
+    """Shared memory that has a value has none while it is copied to."""
+    given = rng.integers(0, 1 << 32, (32, 4), dtype=np.uint32)
+    before = COPY.replace("cp.async.ca", "st.shared.v4.b32 [%r1], {%r0, %r0, %r0, %r0}; cp.async.ca")
+    for name, text in {**COMPLETE, "WAIT": ""}.items():
+        before = before.replace(name, text)
+    with pytest.raises(NeverWritten):
+        run(before, given, np.zeros_like(given), declarations=SHARED)
+
+
 def test_a_wait_leaves_the_last_groups(rng):
     given = rng.integers(0, 1 << 32, (32, 4), dtype=np.uint32)
     later = {"MORE": "cp.async.commit_group;"}
