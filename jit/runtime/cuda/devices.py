@@ -207,7 +207,7 @@ def _opened(index: int, simulated: bool) -> CudaLibrary:
 
 def is_open() -> bool:
     """Whether a GPU has been opened."""
-    return open_device.cache_info().currsize > 0
+    return _opened.cache_info().currsize > 0
 
 
 def _of_scipy() -> tuple[Any, Any]:
