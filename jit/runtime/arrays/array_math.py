@@ -14,7 +14,7 @@ import numpy as np
 from jit.ir.dtypes import as_dtype
 from jit.ir.errors import DivisionError
 
-from . import philox
+from .philox import NUMPY
 
 FEW = 64
 """The most rows of a left operand for which `matmul` swaps its operands."""
@@ -136,5 +136,5 @@ class _Late:
         return found
 
 
-numpy_math: Any = _NumpyMath(np, _Late("scipy.special"), _Late("scipy.linalg"), philox)
+numpy_math: Any = _NumpyMath(np, _Late("scipy.special"), _Late("scipy.linalg"), NUMPY)
 """The namespace over numpy."""

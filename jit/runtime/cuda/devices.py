@@ -8,13 +8,12 @@ from contextlib import AbstractContextManager
 from functools import cache, cached_property
 from typing import Any
 
-import numpy as np
-
 from jit.ir.devices import announce
 from jit.ir.errors import UsageError
 
-from ..arrays import libraries, philox
+from ..arrays import libraries
 from ..arrays.array_math import ArrayMath
+from ..arrays.philox import Philox
 from .driver import CudaDriver
 from .launching import CudaKernel, Driver, simulated_driver
 from .memory import peak_memory, pinned
@@ -56,6 +55,10 @@ def _cupy() -> Any:
     return cupy
 
 
+BLOCKS_AT_ONCE = 1 << 22
+"""The most blocks of random numbers that are drawn at once."""
+
+
 class CudaLibrary:
     """The arrays of one GPU.
 
@@ -74,7 +77,7 @@ class CudaLibrary:
     ) -> None:  # fmt: skip
         self.device = f"cuda:{index}"
         self.array: Any = module.ndarray
-        self.math = ArrayMath(module, special, lapack, _TransferredPhilox(self))
+        self.math = ArrayMath(module, special, lapack, Philox(module, BLOCKS_AT_ONCE))
         self.module = module
         """`cupy`, or what stands for it."""
         self._index, self._place, self._driver = index, place, driver
@@ -167,22 +170,6 @@ class CudaLibrary:
     def name(self) -> str:
         """The name of the GPU."""
         return str(self.properties()["name"].decode())
-
-
-class _TransferredPhilox:
-    """Random numbers that are drawn on the CPU and taken to the device, so that they are the same ones."""
-
-    def __init__(self, library: CudaLibrary) -> None:
-        self._library = library
-
-    def __getattr__(self, name: str) -> Any:
-        function = getattr(philox, name)
-
-        def draw(*args: Any, **kwargs: Any) -> Any:
-            found = function(*args, **kwargs)
-            return self._library.taken(found) if isinstance(found, np.ndarray) else found
-
-        return draw
 
 
 def open_device(index: int) -> CudaLibrary:
