@@ -16,7 +16,7 @@ from jit.runtime.gpu.device import DeviceKernel, device_kernel
 from jit.runtime.gpu.schedule import divider
 from jit.runtime.kernels.codegen import compile_nest
 from jit.runtime.kernels.fusion import group_nest, supports
-from jit.runtime.kernels.nest import Buffer, Local, Nest, NestStep, Reduce, pointwise_nest
+from jit.runtime.kernels.nest import Access, Buffer, Local, Nest, NestStep, Reduce, one_step, pointwise_nest
 
 from ..passes.test_fuse_rows import ONE_KERNEL, recorded
 from .grid_emulation import GPU, emulated, launch
@@ -258,6 +258,17 @@ def test_divisions_by_numbers_of_the_launch(rng):
         for n in (0, count - 1, count, 7 * count - 1, 2**31 - 1, *map(int, rng.integers(0, 2**31, 20))):
             n %= 2**31
             assert ((n * times >> 32) + n) >> shift == n // count
+
+
+@pytest.mark.parametrize(("rows", "divides"), [(1 << 16, False), (1 << 17, True)])
+def test_more_units_than_32_bits_count_are_divided(rows, divides):
+    x = Buffer(float32, (rows, 1 << 16), (1 << 16, 1))
+    row = Buffer(float32, (1 << 16,), (1,))
+    reads = Access(0, x.strides), Access(1, (0, 1))
+    nest = one_step(x.sizes, (x, row), (x,), reads, reads[:1], lambda m, a, b: a + b)
+    kernel = device_kernel(nest, GPU)
+    assert kernel.grid.blocks == 32 * 132
+    assert (" udiv i64 %" in kernel.llvm_ir) is divides
 
 
 # -- every pointwise operator --------------------------------------------------------------------------------------

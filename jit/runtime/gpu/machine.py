@@ -57,11 +57,12 @@ class GridMachine:
         self.math = GridMath(self.builder, target)
         self.memory = DeviceMemory(nest, loops, self.builder, self.math, grid)
         self.thread = self._special(self.dialect.thread)
-        self.member = self.builder.binary("urem", self.thread, _number(grid.group))
+        self.member = self._remainder(self.thread, grid.group)
         """The number of the thread in its group."""
-        self.team = self.builder.binary("urem", self._quotient(grid.group), _number(grid.teams))
+        self.team = self._remainder(self._quotient(grid.group), grid.teams)
         """The number of its group among those of the row."""
-        self.memory.first_held = self._product(self._quotient(grid.group), _number(grid.capacity))
+        if grid.capacity:
+            self.memory.first_held = self._product(self._quotient(grid.group), _number(grid.capacity))
         self.has_piece: Register | None = None
         """Whether its team has a piece of the row, None where each has the whole."""
         self.storing: Register | None = None
@@ -152,7 +153,7 @@ class GridMachine:
 
     def _place_in_tile(self, block: Register) -> None:
         """Give each thread of a tile its result; one beyond the last computes the last again, and does not store it."""
-        row, column = self._quotient(TILE), self.builder.binary("urem", self.thread, _number(TILE))
+        row, column = self._quotient(TILE), self._remainder(self.thread, TILE)
         lane, jam = self.loops.lane, self.loops.jam
         assert jam is not None
         self.steps_of = {lane: row, jam: column}
@@ -180,7 +181,7 @@ class GridMachine:
         corner = self._split(block)
         self.memory.indices.update(enumerate(corner))
         first, other = (self._product(corner[loop], _number(SQUARE)) for loop in (lane, cross))
-        own = self.builder.binary("urem", self.thread, _number(SQUARE))
+        own = self._remainder(self.thread, SQUARE)
         rows = [self._sum(self._quotient(SQUARE), _number(row)) for row in range(0, SQUARE, SQUARE_ROWS)]
         staged = [o for o in dict.fromkeys(step.reads) if lies_along(self.nest, self.loops, o, cross)]
         self._stage_square(staged, rows, own, lambda row: {lane: self._sum(first, row), cross: self._sum(other, own)})
@@ -238,7 +239,11 @@ class GridMachine:
         return quotient, builder.binary("sub", index, self._product(quotient, count))
 
     def _quotient(self, count: int) -> Register:
-        return self.builder.binary("udiv", self.thread, _number(count))
+        """The thread's number divided by a power of two."""
+        return self.builder.binary("udiv", self.thread, _number(count)) if count > 1 else self.thread
+
+    def _remainder(self, number: Register, count: int) -> Register:
+        return self.builder.binary("urem", number, _number(count)) if count > 1 else _number(0)
 
     # -- the threads of a row ------------------------------------------------------------------------------------
 
@@ -428,7 +433,7 @@ class GridMachine:
         """Read a term's factor: thread (row, column) staged element `row` (or `column`) of the product's row."""
 
         def read() -> LaneValue:
-            step, own = self.turn, self.builder.binary("urem", self.thread, _number(TILE))
+            step, own = self.turn, self._remainder(self.thread, TILE)
             if moved == self.loops.jam:
                 step, own = self.builder.binary("udiv", self.thread, _number(TILE)), self.turn
             return self.exchange.taken(slot, self._sum(self._product(step, _number(TILE)), own), dtype)
