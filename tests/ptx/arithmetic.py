@@ -139,15 +139,13 @@ def _halves(a: Array) -> tuple[Array, Array]:
 
 def fma(a: Array, b: Array, c: Array, mode: str = "rn") -> Array:
     """a * b + c with one rounding; see Note [Rounding to odd]."""
-    a, b, c = np.broadcast_arrays(a, b, c)
     if a.dtype == np.float64:
         return _fma_of_doubles(a, b, c) if mode == "rn" else _exactly(_fused, mode, a, b, c)
     product = a.astype(np.float64) * b.astype(np.float64)
     addend = c.astype(np.float64)
     total = product + addend
-    again = _rounded_twice(total) if mode == "rn" and a.dtype == np.float32 else np.ones(total.shape, bool)
-    if again.any():
-        total[again] = to_odd(*two_sum(product[again], addend[again]))
+    if mode != "rn" or a.dtype != np.float32 or _rounded_twice(total).any():
+        total = to_odd(*two_sum(product, addend))
     result = narrow(total, a.dtype, mode)
     if mode == "rm":
         result = np.where((total == 0) & (np.signbit(product) != np.signbit(c)), -np.abs(result), result)
@@ -171,7 +169,7 @@ def _fma_of_doubles(a: Array, b: Array, c: Array) -> Array:
     # numpy is right about zeros, infinities and NaN, but not where a product leaves the range of float64.
     hard = ~ordinary & (a != 0) & (b != 0) & np.isfinite(a) & np.isfinite(b)
     if hard.any():
-        result[hard] = _exactly(_fused, "rn", a[hard], b[hard], c[hard])
+        result[hard] = _exactly(_fused, "rn", *(each[hard] for each in np.broadcast_arrays(a, b, c)))
     return result
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -46,7 +47,7 @@ class Threads:
     def per_block(self) -> int:
         return math.prod(self.extents["%ntid"])
 
-    @property
+    @cached_property
     def warps(self) -> int:
         return int(self.slots.max()) // 32 + 1
 

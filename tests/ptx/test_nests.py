@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from functools import cache
 
+import numpy as np
 import pytest
 
 from jit.runtime.gpu.device import DeviceKernel, device_kernel
 from jit.runtime.kernels.codegen import compile_nest
+from jit.runtime.targets.target import Target
 
 from ..passes.test_fuse_rows import ONE_KERNEL
 from ..runtime.grid_emulation import GPU
+from ..runtime.nests_under_test import embedding
 from ..runtime.test_ptx import FIVE, Built, group_of
 from .nests import assert_same_bits, interpreted
 
@@ -36,6 +39,29 @@ def test_ptx_computes_what_the_cpu_computes(name):
     compile_nest(nest)(inputs, wanted)
     interpreted(kernel_of(name), inputs, outputs)
     assert_same_bits(outputs, wanted)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arch", ["sm_75", "sm_90"])
+@pytest.mark.parametrize("name", NAMES)
+def test_other_gpus_compute_the_same(name, arch):
+    nest, inputs, outputs = built(name)
+    others = [a.copy() for a in outputs]
+    interpreted(kernel_of(name), inputs, outputs)
+    interpreted(device_kernel(nest, Target.nvidia(arch)), inputs, others)
+    assert_same_bits(others, outputs)
+
+
+def test_an_index_out_of_range_is_reported():
+    """The kernel writes what it can, and its threads report by one atomic operation each."""
+    weight, looked_up = np.ones((7, 33), np.float32), np.zeros((2, 3, 33), np.float32)
+    tokens = np.array([[0, 6, 2], [3, 7, 1]])
+    nest = embedding(weight, tokens, looked_up)
+    with pytest.raises(IndexError) as expected:
+        compile_nest(nest)([weight, tokens], [looked_up])
+    with pytest.raises(IndexError) as found:
+        interpreted(device_kernel(nest, GPU), [weight, tokens], [looked_up])
+    assert str(found.value) == str(expected.value)
 
 
 @pytest.mark.parametrize("order", ["backward", 0])

@@ -18,6 +18,7 @@ from jit.runtime.kernels.nest import Buffer
 from ..runtime.grid_emulation import GPU
 from ..runtime.test_ptx import some
 from ..runtime.test_ptx_registry import DTYPES, POINTWISE, kernels, nodes, operators, outcome
+from ..tolerances import assert_close
 from .nests import assert_same_bits, interpreted
 
 pytestmark = pytest.mark.llvm
@@ -51,8 +52,7 @@ def agrees(cpu: Any, gpu: Any, inputs: list[Array]) -> None:
     if not LIBRARY.search(cpu.llvm_ir):
         assert_same_bits(outputs, wanted)
     for found, expected in zip(outputs, wanted, strict=True):
-        rtol = 2e-15 if found.dtype.kind not in "iub" else 0
-        np.testing.assert_allclose(found.astype(float), expected.astype(float), rtol=rtol, atol=1e-37)
+        assert_close(found, expected)
 
 
 def check(cpu: Any, gpu: Any, rng: np.random.Generator) -> None:
