@@ -1,8 +1,10 @@
-"""`jit.cuda` on the simulated device: streams and events, the current GPU, memory; and pinned tensors."""
+"""`jit.cuda` on the simulated device: streams and events, the current GPU, memory, pinned tensors; docs/devices.md."""
 
 from __future__ import annotations
 
 import gc
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +12,10 @@ import pytest
 import jit
 from jit import nn
 from jit.runtime.cuda import devices, simulated
+from tests.test_readme import PROGRAM, check_program
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "devices.md"
+PROGRAMS = PROGRAM.findall(PAGE.read_text())
 
 pytestmark = pytest.mark.usefixtures("gpu")
 
@@ -204,3 +210,19 @@ def test_traced_functions_with_streams_run_in_python() -> None:
     for _ in range(3):
         assert f(jit.ones(2, device="cuda")).tolist() == [2, 2]
     assert seen == [side] * 3 and f.hits == 0
+
+
+# -- the page ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("program", "expected"), PROGRAMS, ids=range(len(PROGRAMS)))
+def test_a_program_runs_and_prints_what_the_page_says(program: str, expected: str, tmp_path: Path) -> None:
+    assert expected
+    check_program(PAGE, program, expected, tmp_path)
+
+
+def test_files_that_the_page_names_are_there() -> None:
+    named = re.findall(r"`((?:jit|tests)/[\w/.]+)`", PAGE.read_text())
+    assert len(named) > 5 and all((PAGE.parent.parent / name).exists() for name in named)
+    links = re.findall(r"\]\(([^)#]+)\)", PAGE.read_text())
+    assert links and all((PAGE.parent / link).exists() for link in links)
