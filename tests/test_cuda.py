@@ -7,12 +7,14 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import jit
 from jit import nn
 from jit.runtime.cuda import devices, simulated
 from tests.test_readme import PROGRAM, check_program
+from tests.tolerances import assert_close
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "devices.md"
 PROGRAMS = PROGRAM.findall(PAGE.read_text())
@@ -210,6 +212,65 @@ def test_traced_functions_with_streams_run_in_python() -> None:
     for _ in range(3):
         assert f(jit.ones(2, device="cuda")).tolist() == [2, 2]
     assert seen == [side] * 3 and f.hits == 0
+
+
+# -- what else takes a device --------------------------------------------------------------------------------------
+
+
+def test_constructors_go_where_they_are_told() -> None:
+    there = jit.ones(2, device="cuda")
+    made = [
+        jit.Tensor(2, 3, device="cuda"), jit.Tensor([1.0], device="cuda"), there.new_tensor([1]),
+        there.cpu().new_tensor([1], device="cuda"), nn.BatchNorm1d(3).to_empty(device="cuda").running_mean,
+        nn.init.orthogonal_(jit.empty(3, 4, device="cuda")),
+    ]  # fmt: skip
+    assert all(t.is_cuda for t in made)
+    assert there.new_tensor([1], device="cpu").is_cpu and nn.Linear(2, 2).to_empty().weight.is_cpu
+    with jit.device("cuda"):
+        assert jit.as_tensor(np.ones(2)).is_cuda and jit.as_tensor(there.cpu()).is_cpu
+        assert jit.Tensor(2).is_cuda and jit.Tensor(2, device="cpu").is_cpu
+
+
+def test_derivatives_are_checked() -> None:
+    x = jit.tensor([0.5, -0.25], dtype=jit.float64, device="cuda", requires_grad=True)
+    assert jit.autograd.gradcheck(lambda x: (x * x).tanh(), (x,))
+    assert jit.autograd.gradgradcheck(lambda x: (x * x).tanh(), (x,), fast_mode=True)
+    with pytest.raises(jit.VerificationError, match="output 0, input 0"):
+        jit.autograd.gradcheck(lambda x: x * x.detach(), (x,))
+
+
+@pytest.mark.parametrize(("saved", "own"), [("cuda", "cpu"), ("cpu", "cuda")])
+def test_the_state_of_an_optimizer_is_loaded_across_devices(saved: str, own: str) -> None:
+    def stepped(device: str) -> Any:
+        layer = nn.Linear(2, 2).to(device)
+        optimizer = jit.optim.Adam(layer.parameters())
+        layer(jit.ones(1, 2, device=device)).sum().backward()
+        optimizer.step()
+        return layer, optimizer
+
+    layer, optimizer = stepped(own)
+    optimizer.load_state_dict(stepped(saved)[1].state_dict())
+    states = optimizer.state[layer.weight]
+    assert {name: t.device.type for name, t in states.items()} == {"step": "cpu", "exp_avg": own, "exp_avg_sq": own}
+    optimizer.step()
+
+
+@pytest.mark.parametrize("traced", [False, True])
+def test_lengths_may_lie_on_the_cpu(traced: bool) -> None:
+    jit.manual_seed(1)
+    layer, lengths, padded = nn.LSTM(3, 5), jit.tensor([4, 2]), jit.randn(4, 2, 3)
+
+    def states(x: Any) -> Any:
+        packed = nn.utils.rnn.pack_padded_sequence(x, lengths)
+        return nn.utils.rnn.pad_packed_sequence(layer(packed)[0])[0]
+
+    wanted = states(padded).detach()
+    layer.to("cuda")
+    run = jit.trace(states) if traced else states
+    for _ in range(3):
+        found = run(padded.cuda())
+        assert found.is_cuda
+        assert_close(found.detach().cpu(), wanted, rtol=1e-5, atol=1e-6)
 
 
 # -- the page ------------------------------------------------------------------------------------------------------
