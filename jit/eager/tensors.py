@@ -18,7 +18,7 @@ from jit.ir import Source, dtypes
 from jit.ir.devices import CPU, resolve
 from jit.ir.devices import device as Device
 from jit.ir.dtypes import DType
-from jit.ir.errors import AutogradError, DTypeError, KindError, UsageError
+from jit.ir.errors import AutogradError, DTypeError, KindError, MemberError, UsageError
 from jit.ir.memory_formats import as_memory_format, is_in_format
 from jit.ir.types import contiguous_strides, is_contiguous
 from jit.runtime.arrays.libraries import FINDERS, HOST, library_of, library_on
@@ -362,7 +362,7 @@ class Tensor(Methods):
     def __cuda_array_interface__(self) -> Any:
         """The place and layout of the elements, for other libraries on a GPU."""
         if not self.is_cuda:
-            raise AttributeError(f"a tensor on {str(self.device)!r} has no __cuda_array_interface__; use t.cuda()")
+            raise MemberError(f"a tensor on {str(self.device)!r} has no __cuda_array_interface__; use t.cuda()")
         self._leave("__cuda_array_interface__")
         if self.requires_grad:
             raise UsageError("a tensor that requires grad is not seen by other libraries; use t.detach()")

@@ -131,6 +131,10 @@ class UsageError(Error, ValueError):
     """A call of the public interface with arguments that make no sense."""
 
 
+class MemberError(UsageError, AttributeError):
+    """A member that an object of its kind may have, and this one does not."""
+
+
 class KindError(UsageError, TypeError):
     """An argument of a kind that the call does not take."""
 
