@@ -205,13 +205,20 @@ def test_traced_functions_with_streams_run_in_python() -> None:
     @jit.trace
     def f(x: Any) -> Any:
         with jit.cuda.stream(side):
-            seen.append(jit.cuda.current_stream())
             return x * 2
 
-    seen: list[Any] = []
-    for _ in range(3):
-        assert f(jit.ones(2, device="cuda")).tolist() == [2, 2]
-    assert seen == [side] * 3 and f.hits == 0
+    with pytest.warns(UserWarning, match="uses a stream of a GPU"):
+        for _ in range(3):
+            assert f(jit.ones(2, device="cuda")).tolist() == [2, 2]
+    assert f.hits == 0
+
+
+def test_waiting_for_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[Any] = []
+    monkeypatch.setattr(simulated.SimulatedDevice, "synchronize", lambda self: waited.append(self.id))
+    jit.cuda.synchronize()
+    jit.cuda.synchronize("cuda:0")
+    assert waited == [0, 0]
 
 
 # -- what else takes a device --------------------------------------------------------------------------------------
