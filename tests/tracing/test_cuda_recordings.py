@@ -171,5 +171,8 @@ def test_nan_in_a_backward_is_named() -> None:
     f = jit.trace(lambda x: x.sqrt() * 0)
     for _ in range(3):
         f(jit.ones(2, device="cuda", requires_grad=True)).sum().backward()
-    with jit.autograd.detect_anomaly(), pytest.raises(jit.AutogradError, match=r"nan .*test_cuda_recordings\.py"):
+    with (
+        jit.autograd.detect_anomaly(),
+        pytest.raises(jit.AutogradError, match="nan in a backward; it belongs to the derivative of"),
+    ):
         f(jit.zeros(2, device="cuda", requires_grad=True)).sum().backward()
