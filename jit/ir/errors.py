@@ -131,10 +131,6 @@ class UsageError(Error, ValueError):
     """A call of the public interface with arguments that make no sense."""
 
 
-class MemberError(UsageError, AttributeError):
-    """A member that an object of its kind may have, and this one does not."""
-
-
 class KindError(UsageError, TypeError):
     """An argument of a kind that the call does not take."""
 
@@ -152,4 +148,4 @@ class UnwrittenError(UsageError, NotImplementedError):
 
 
 class MemberError(UsageError, AttributeError):
-    """A part of a module that does not exist."""
+    """A part of a module that does not exist, or a member that this tensor lacks where it lies."""
