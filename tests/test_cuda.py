@@ -1,15 +1,23 @@
-"""`jit.cuda` on the simulated device: streams and events, the current GPU, memory; and pinned tensors."""
+"""`jit.cuda` on the simulated device: streams and events, the current GPU, memory, pinned tensors; docs/devices.md."""
 
 from __future__ import annotations
 
 import gc
+import re
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import jit
 from jit import nn
 from jit.runtime.cuda import devices, simulated
+from tests.test_readme import PROGRAM, check_program
+from tests.tolerances import assert_close
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "devices.md"
+PROGRAMS = PROGRAM.findall(PAGE.read_text())
 
 pytestmark = pytest.mark.usefixtures("gpu")
 
@@ -197,10 +205,92 @@ def test_traced_functions_with_streams_run_in_python() -> None:
     @jit.trace
     def f(x: Any) -> Any:
         with jit.cuda.stream(side):
-            seen.append(jit.cuda.current_stream())
             return x * 2
 
-    seen: list[Any] = []
+    with pytest.warns(UserWarning, match="uses a stream of a GPU"):
+        for _ in range(3):
+            assert f(jit.ones(2, device="cuda")).tolist() == [2, 2]
+    assert f.hits == 0
+
+
+def test_waiting_for_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[Any] = []
+    monkeypatch.setattr(simulated.SimulatedDevice, "synchronize", lambda self: waited.append(self.id))
+    jit.cuda.synchronize()
+    jit.cuda.synchronize("cuda:0")
+    assert waited == [0, 0]
+
+
+# -- what else takes a device --------------------------------------------------------------------------------------
+
+
+def test_constructors_go_where_they_are_told() -> None:
+    there = jit.ones(2, device="cuda")
+    made = [
+        jit.Tensor(2, 3, device="cuda"), jit.Tensor([1.0], device="cuda"), there.new_tensor([1]),
+        there.cpu().new_tensor([1], device="cuda"), nn.BatchNorm1d(3).to_empty(device="cuda").running_mean,
+        nn.init.orthogonal_(jit.empty(3, 4, device="cuda")),
+    ]  # fmt: skip
+    assert all(t.is_cuda for t in made)
+    assert there.new_tensor([1], device="cpu").is_cpu and nn.Linear(2, 2).to_empty().weight.is_cpu
+    with jit.device("cuda"):
+        assert jit.as_tensor(np.ones(2)).is_cuda and jit.as_tensor(there.cpu()).is_cpu
+        assert jit.Tensor(2).is_cuda and jit.Tensor(2, device="cpu").is_cpu
+
+
+def test_derivatives_are_checked() -> None:
+    x = jit.tensor([0.5, -0.25], dtype=jit.float64, device="cuda", requires_grad=True)
+    assert jit.autograd.gradcheck(lambda x: (x * x).tanh(), (x,))
+    assert jit.autograd.gradgradcheck(lambda x: (x * x).tanh(), (x,), fast_mode=True)
+    with pytest.raises(jit.VerificationError, match="output 0, input 0"):
+        jit.autograd.gradcheck(lambda x: x * x.detach(), (x,))
+
+
+@pytest.mark.parametrize(("saved", "own"), [("cuda", "cpu"), ("cpu", "cuda")])
+def test_the_state_of_an_optimizer_is_loaded_across_devices(saved: str, own: str) -> None:
+    def stepped(device: str) -> Any:
+        layer = nn.Linear(2, 2).to(device)
+        optimizer = jit.optim.Adam(layer.parameters())
+        layer(jit.ones(1, 2, device=device)).sum().backward()
+        optimizer.step()
+        return layer, optimizer
+
+    layer, optimizer = stepped(own)
+    optimizer.load_state_dict(stepped(saved)[1].state_dict())
+    states = optimizer.state[layer.weight]
+    assert {name: t.device.type for name, t in states.items()} == {"step": "cpu", "exp_avg": own, "exp_avg_sq": own}
+    optimizer.step()
+
+
+@pytest.mark.parametrize("traced", [False, True])
+def test_lengths_may_lie_on_the_cpu(traced: bool) -> None:
+    jit.manual_seed(1)
+    layer, lengths, padded = nn.LSTM(3, 5), jit.tensor([4, 2]), jit.randn(4, 2, 3)
+
+    def states(x: Any) -> Any:
+        packed = nn.utils.rnn.pack_padded_sequence(x, lengths)
+        return nn.utils.rnn.pad_packed_sequence(layer(packed)[0])[0]
+
+    wanted = states(padded).detach()
+    layer.to("cuda")
+    run = jit.trace(states) if traced else states
     for _ in range(3):
-        assert f(jit.ones(2, device="cuda")).tolist() == [2, 2]
-    assert seen == [side] * 3 and f.hits == 0
+        found = run(padded.cuda())
+        assert found.is_cuda
+        assert_close(found.detach().cpu(), wanted, rtol=1e-5, atol=1e-6)
+
+
+# -- the page ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("program", "expected"), PROGRAMS, ids=range(len(PROGRAMS)))
+def test_a_program_runs_and_prints_what_the_page_says(program: str, expected: str, tmp_path: Path) -> None:
+    assert expected
+    check_program(PAGE, program, expected, tmp_path)
+
+
+def test_files_that_the_page_names_are_there() -> None:
+    named = re.findall(r"`((?:jit|tests)/[\w/.]+)`", PAGE.read_text())
+    assert len(named) > 5 and all((PAGE.parent.parent / name).exists() for name in named)
+    links = re.findall(r"\]\(([^)#]+)\)", PAGE.read_text())
+    assert links and all((PAGE.parent / link).exists() for link in links)

@@ -253,13 +253,14 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     Args:
         data: A tensor, an array, numbers or nested lists of them.
         dtype: The element type; that of the data if left out.
-        device: Where it shall lie; on the default device if left out.
+        device: Where it shall lie; that of the data if left out, for numbers and numpy's arrays the default device.
 
     >>> import jit
     >>> jit.as_tensor([1, 2]).dtype
     jit.int64
     """
-    return asarray(data, dtype=dtype, device=device)
+    home = resolve(None) if device is None and isinstance(data, np.ndarray) else device
+    return asarray(data, dtype=dtype, device=home)
 
 
 def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:

@@ -206,7 +206,8 @@ def _detach_(self: Tensor) -> Tensor:
 def _new_tensor(self: Tensor, data: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     from .creation import tensor
 
-    return tensor(data, dtype=self.dtype if dtype is None else dtype, device=device, requires_grad=requires_grad)
+    home = self.device if device is None else device
+    return tensor(data, dtype=self.dtype if dtype is None else dtype, device=home, requires_grad=requires_grad)
 
 
 def _transposed(self: Tensor) -> Tensor:

@@ -242,7 +242,7 @@ def orthogonal_(tensor: Any, gain: float = 1.0, generator: Any = None) -> Any:
     rows, columns = tensor.shape[0], math.prod(tensor.shape[1:])
     with context.no_grad():
         drawn = normal_(tensor.new_empty((max(rows, columns), min(rows, columns))), generator=generator)
-        q, r = np.linalg.qr(drawn.numpy())
+        q, r = np.linalg.qr(drawn.cpu().numpy())
         q = q * np.where(np.diag(r) < 0, -1, 1)
         return tensor.copy_(tensor.new_tensor((q.T if rows < columns else q) * gain).view(tensor.shape))
 

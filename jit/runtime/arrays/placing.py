@@ -11,14 +11,14 @@ from jit.ir.op import Op
 
 from .libraries import HOST, ArrayLibrary, is_array, library_of, library_on
 
-INDICES = frozenset(("indices",))
+INDICES = frozenset(("indices", "lengths", "input_lengths", "target_lengths"))
 """Arguments that may lie on the CPU, whatever the device of the others."""
 
 
 def library_for(op: Op, values: Sequence[Any]) -> ArrayLibrary:
     """The library that `op` runs on; UsageError if its operands lie on several devices.
 
-    Indices may lie on the CPU, and so may tensors without dims, which go wherever the others are.
+    Indices and lengths may lie on the CPU, and so may tensors without dims, which go wherever the others are.
     """
     place = _device_argument(op)
     if place is not None and values[place] is not None:
