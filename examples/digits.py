@@ -1,6 +1,7 @@
 """A network learns to read handwritten digits, is traced, and becomes an ONNX model: all of `jit` on one page.
 
     python examples/digits.py                                          # train, trace, export, compare: half a minute
+    python examples/digits.py --device cuda                            # the same on a GPU
     jit export-onnx examples/digits.py:model -o digits.onnx            # the same export from the command line
 
 The images come with scikit-learn: 1797 scans of digits, 8 by 8 pixels, brightness 0 to 16.
@@ -96,9 +97,9 @@ def train_step(net: Net, optimizer: jit.optim.Optimizer, images: Any, digits: An
     return float(loss)
 
 
-def accuracy(logits: Any, digits: Any) -> float:
+def accuracy(logits: Any, digits: jit.Tensor) -> float:
     """The share of images whose largest logit is that of the right digit."""
-    return float(np.mean(np.argmax(np.asarray(logits), axis=1) == np.asarray(digits)))
+    return float(np.mean(np.argmax(logits, axis=1) == digits.cpu().numpy()))
 
 
 # -- what `jit export-onnx examples/digits.py:model` looks for -------------------------------------------------------
@@ -123,16 +124,16 @@ def main() -> None:
     """Train, trace, export; compare what onnxruntime makes of the exported model with what the network says."""
     options = arguments()
     jit.manual_seed(0)
-    images, digits, test_images, test_digits = load_digits()
-    net = train(Net(), images, digits, options.epochs)
+    images, digits, test_images, test_digits = (part.to(options.device) for part in load_digits())
+    net = train(Net().to(options.device), images, digits, options.epochs)
     with jit.no_grad():
-        logits = net(test_images).numpy()
+        logits = net(test_images).cpu().numpy()
     print(f"\naccuracy on {len(test_digits)} images that were not learned from: {accuracy(logits, test_digits):.2%}\n")
 
     traced = jit.trace(net, example_inputs=(test_images[:8],))
     print(traced.graph)
     with jit.no_grad():
-        difference = spread(traced(test_images).numpy(), logits)
+        difference = spread(traced(test_images).cpu().numpy(), logits)
     print(f"\nrun from its graph, logits differ by {difference:.1e} of the largest")
 
     report = jit.export_onnx(
@@ -141,7 +142,7 @@ def main() -> None:
     )  # fmt: skip
     print(f"\n{report}\n")
 
-    from_onnx = run_onnx(options.output, test_images.numpy())
+    from_onnx = run_onnx(options.output, test_images.cpu().numpy())
     difference = spread(from_onnx, logits)
     right = accuracy(from_onnx, test_digits)
     print(f"onnxruntime: accuracy {right:.2%}, logits differ by {difference:.1e} of the largest")
@@ -155,6 +156,7 @@ def arguments() -> argparse.Namespace:
     """The options of the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("-o", "--output", default="digits.onnx", help="where the ONNX model goes [%(default)s]")
+    parser.add_argument("--device", default="cpu", help="where the network learns [%(default)s]")
     parser.add_argument("--epochs", type=int, default=8, help="how often each image is learned [%(default)s]")
     options = parser.parse_args()
     folder = Path(options.output).resolve().parent

@@ -48,7 +48,7 @@ with _collector_resting():  # nothing that importing makes is garbage: searching
     from .eager.tensors import Size, Tensor, Variable
     from .eager import methods
     from .library import spellings  # complete Tensor
-    from . import autograd, backends, nn, optim
+    from . import autograd, backends, cuda, nn, optim
     from .autograd import checkpoint, checkpoint_sequential, grad
     from .tracing.decorator import trace
     from . import inspection as inspection  # completes traced functions

@@ -62,3 +62,11 @@ def seed_generators(seed: int) -> None:
 def rng(seed: int) -> np.random.Generator:
     """The generator from which a test draws its inputs."""
     return np.random.default_rng(seed)
+
+
+@pytest.fixture(params=["simulated", pytest.param("real", marks=pytest.mark.cuda)])
+def gpu(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A device other than the CPU: the simulated one, and, where there is one, a GPU (`-m cuda`)."""
+    if request.param == "simulated":
+        monkeypatch.setenv("JIT_CUDA", "simulate")
+    return str(request.param)

@@ -29,7 +29,7 @@ from jit.ir import Graph, Node, Op, TensorType, Value, find
 from jit.ir.dtypes import DType, as_dtype
 from jit.passes import run
 from jit.passes.support.spaces import arguments
-from jit.runtime.arrays import numpy_math
+from jit.runtime.arrays.array_math import numpy_math
 
 from .rounding import Mover, Shaky, ToNearest, nudged
 

@@ -48,6 +48,12 @@ def test_digits_are_learned_traced_and_exported(tmp_path):
     assert list(tmp_path.iterdir()) == [tmp_path / "digits.onnx"]
 
 
+def test_digits_are_learned_on_a_gpu(tmp_path, gpu):
+    printed = run(DIGITS, "-o", "digits.onnx", "--device", "cuda", "--epochs", "4", cwd=tmp_path)
+    assert 97 <= accuracy_in(printed, "accuracy") == accuracy_in(printed, "onnxruntime")
+    assert f"device={gpu}" in printed and dynamic_batch(tmp_path / "digits.onnx")
+
+
 def test_the_model_of_digits_is_exported_by_the_command_line(tmp_path):
     run("-m", "jit.command.cli", "export-onnx", f"{DIGITS}:model", "-o", "digits.onnx", cwd=tmp_path)
     model = onnx.load(tmp_path / "digits.onnx")

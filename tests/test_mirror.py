@@ -18,12 +18,14 @@ OF_THE_WHOLE = {
         "test_readme",
         "test_startup",
     ),
-    "test_native",  # of jit/native.py, which is a loose module
+    "test_cuda",  # of jit/cuda.py and
+    "test_native",  # of jit/native.py, which are loose modules
     "test_tolerances",  # of the comparison that all tests use
 }
 USED_BY_SEVERAL_ROOMS = {"random_graphs", "registry_cases", "rounding", "threads", "tolerances"}
-NO_ROOMS = {"adversarial"}
-"""Programs that only a traced function, or only eager mode, might run wrong: they go through all rooms."""
+NO_ROOMS = {"adversarial", "ptx"}
+"""Programs that only a traced function, or only eager mode, might run wrong: they go through all rooms. And the
+interpreter of PTX with its own tests, which stands for a GPU and its driver."""
 
 
 def folders(root: Path) -> set[str]:

@@ -22,7 +22,7 @@ NAMESPACES = (
     "jit", "jit.autograd", "jit.autograd.functional", "jit.nn", "jit.nn.functional", "jit.nn.init", "jit.nn.utils",
     "jit.nn.utils.parametrizations", "jit.nn.utils.parametrize", "jit.nn.utils.rnn", "jit.optim",
     "jit.optim.lr_scheduler", "jit.optim.swa_utils", "jit.linalg", "jit.fft", "jit.special", "jit.signal",
-    "jit.signal.windows", "jit.backends", "jit.export", "jit.passes", "jit.runtime", "jit.native",
+    "jit.signal.windows", "jit.backends", "jit.cuda", "jit.export", "jit.passes", "jit.runtime", "jit.native",
 )  # fmt: skip
 
 HEADLESS = frozenset((

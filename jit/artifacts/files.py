@@ -38,7 +38,7 @@ from ..tracing.parameters import FunctionParameters
 from .manifests import ManifestWriter
 from .restoring import Reader
 
-FORMAT = 1
+FORMAT = 2
 _MANIFEST, _TENSORS = "manifest.json", "tensors.safetensors"
 
 

@@ -19,6 +19,7 @@ from jit.ir.errors import UsageError
 from jit.ir.geometry import Geometry
 from jit.ir.printer import format_graph, large_constants
 from jit.runtime.arrays.arrays import address_of, window
+from jit.runtime.arrays.libraries import HOST
 from jit.tracing.recorder.records import SLOT, Capture, Constant, Treatment
 from jit.tracing.recorder.tracer import Trace
 from jit.tracing.recordings.chains import Chain
@@ -175,14 +176,15 @@ class ManifestWriter:
         group = sharing[id(owner._storage)]
         kind = "parameter" if isinstance(owner, Parameter) else "tensor"
         about = [kind, owner.dtype.name, list(owner.shape), owner.requires_grad]
+        home = [] if owner.is_cpu else [str(owner.device)]
         if len(group) == 1 and owner._array.flags.c_contiguous:
-            self._arrays[name] = owner._array
-            return [*about, name, None]
+            self._arrays[name] = HOST.taken(owner._array)
+            return [*about, name, None, *home]
         first = min(group, key=lambda t: extent_of(t._array)[0])
         memory = f"memory of {next(n for n, o in self._found if o is first)}"
-        self._arrays[memory] = _memory(group)
+        self._arrays[memory] = HOST.taken(_memory(group))
         low = extent_of(first._array)[0]
-        return [*about, memory, [address_of(owner._array) - low, list(owner._array.strides)]]
+        return [*about, memory, [address_of(owner._array) - low, list(owner._array.strides)], *home]
 
 
 def _numbered(name: str) -> Iterator[str]:

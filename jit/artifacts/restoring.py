@@ -17,6 +17,9 @@ from jit.eager.generators import Generator, default_generator
 from jit.eager.pytree import Structure, statics
 from jit.eager.tensors import Tensor, tensor_of
 from jit.ir import HANDLE, Graph, Node, Value, dtypes, parse, verify
+from jit.ir.devices import resolve
+from jit.ir.errors import UsageError
+from jit.runtime.arrays.libraries import HOST, ArrayLibrary, library_on
 from jit.tracing.recorder.records import SLOT, Arguments, Capture, Composite, Constant, GuardRecord, Treatment
 from jit.tracing.recorder.tape import Tape
 from jit.tracing.recorder.tracer import Trace
@@ -84,17 +87,22 @@ class Reader:
             raise PlainError(f"no capture is of a kind {kind!r:.60}")
         return self._tensor(kind, *about)
 
-    def _tensor(self, kind: str, dtype: str, shape: Any, requires_grad: bool, source: str, layout: Any) -> Tensor:
-        wanted = dtypes.by_name(dtype).numpy
+    def _tensor(
+        self, kind: str, dtype: str, shape: Any, requires_grad: bool, source: str, layout: Any, device: str = "cpu"
+    ) -> Tensor:
+        wanted, library = dtypes.by_name(dtype).numpy, _library(device)
         if layout is None:
             array = _uncarried(self._arrays[source], wanted)
             if array.shape != tuple(shape):
                 raise PlainError(f"the tensor {source} has another shape than the manifest says")
-            made = tensor_of(array)
+            made = tensor_of(library.taken(array))
         else:
-            memory = self._memory.setdefault(source, tensor_of(self._arrays[source].copy()))
             offset, strides = layout
-            made = tensor_of(np.ndarray(tuple(shape), wanted, memory._array, offset, tuple(strides)), memory._storage)
+            held = self._arrays[source]
+            HOST.math.strided(held, tuple(shape), offset, tuple(strides), wanted)  # refuses what is not inside
+            memory = self._memory.setdefault(source, tensor_of(library.taken(held.copy())))
+            seen = library.math.strided(memory._array, tuple(shape), offset, tuple(strides), wanted)
+            made = tensor_of(seen, memory._storage)
         if kind == "parameter":
             return Parameter(made, requires_grad is True)
         return made.requires_grad_() if requires_grad is True else made
@@ -125,13 +133,13 @@ class Reader:
         names = list(function._parameters.named)
 
         def key_of(data: Any) -> Key:
-            structures, tensors, sharing, grad_mode = decode(data)
+            structures, tensors, sharing, grad_mode, home = decode(data)
             fit = isinstance(structures, tuple) and all(type(s) is Structure for s in structures)
-            if not fit or not _is_made_like((tensors, grad_mode), ([tuple], bool)):
+            if not fit or not _is_made_like((tensors, grad_mode, home), ([tuple], bool, str)):
                 raise PlainError("this is no key")
             arguments = zip(names or (f"input_{i}" for i in range(len(structures))), structures, strict=True)
             objects = view_of_objects([(name, value) for name, s in arguments for value in statics(s)])
-            return Key(structures, tensors, sharing, grad_mode, World(view, objects).fingerprint)
+            return Key(structures, tensors, sharing, grad_mode, home, World(view, objects).fingerprint)
 
         for entry in manifest["entries"]:
             key = key_of(entry["key"])
@@ -244,6 +252,14 @@ def _arrays(data: bytes) -> dict[str, Any]:
         return {str(name): array.copy() for name, array in load(data).items()}
     except SafetensorError as error:
         raise PlainError(f"its tensors cannot be read: {error}") from error
+
+
+def _library(device: str) -> ArrayLibrary:
+    """The library of the device that a tensor lay on."""
+    try:
+        return library_on(str(resolve(device)))
+    except UsageError as error:
+        raise UsageError(f"{error}, and save the function with its tensors there") from error
 
 
 def _uncarried(array: Any, wanted: Any) -> Any:

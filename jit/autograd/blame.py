@@ -11,6 +11,7 @@ from jit.ir import Graph, Node
 from jit.ir.errors import AutogradError
 from jit.ir.graph import Ref, leaves
 from jit.runtime.arrays.interpreter import Host, Interpreter
+from jit.runtime.arrays.libraries import is_array
 
 
 def refuse_nan(results: Sequence[Any], graph: Graph, inputs: Sequence[Sequence[Any]], host: Host) -> None:
@@ -37,7 +38,7 @@ def refuse_nan(results: Sequence[Any], graph: Graph, inputs: Sequence[Sequence[A
 
 def has_nan(value: Any) -> bool:
     """Whether an array of floating point numbers holds NaN."""
-    return isinstance(value, np.ndarray) and value.dtype.kind in "fcV" and bool(np.isnan(value).any())
+    return is_array(value) and value.dtype.kind in "fcV" and bool(np.isnan(value).any())
 
 
 def culprit(graph: Graph, inputs: Sequence[Sequence[Any]], host: Host) -> Node | None:

@@ -18,6 +18,7 @@ from jit.eager.context import enable_grad
 from jit.eager.tensors import Tensor, tensor_of
 from jit.ir import dtypes
 from jit.ir.errors import UsageError, VerificationError
+from jit.runtime.arrays.libraries import HOST, library_of
 
 from .differentiation import grad
 
@@ -84,17 +85,17 @@ def _directions(size: int, fast: bool, seed: int) -> Any:
 
 def _differences(func: Callable[..., Any], arguments: Sequence[Any], wrt: Tensor, ways: Any, eps: float) -> list[Any]:
     """Central differences of each output along `ways`, a row for each."""
-    array = wrt._array
+    array, library = wrt._array, library_of(wrt._array)
     kept = array.copy()
     sides: list[list[Any]] = []
     outputs = _floating(func(*arguments))
     for step in (eps, -eps):
         values = []
         for way in ways:
-            array[...] = kept + step * way.reshape(array.shape)
+            array[...] = kept + library.taken(step * way.reshape(array.shape))
             moved = _floating(func(*arguments))
             _require_alike(outputs, moved)
-            values.append([t._array.astype(np.float64).ravel() for t in moved])
+            values.append([HOST.taken(t._array).astype(np.float64).ravel() for t in moved])
         sides.append(values)
     array[...] = kept
     widths = [t._array.size for t in outputs]
@@ -120,13 +121,18 @@ def _require_alike(outputs: Sequence[Tensor], moved: Sequence[Tensor]) -> None:
 
 def _gradients(output: Tensor, checked: Sequence[Tensor], ways: Any) -> list[Any]:
     """Gradients of `output` by each input along `ways`, a column for each."""
-    weights = [tensor_of(way.reshape(output._array.shape)) for way in ways]
+    weights = [_weights_of(output, way.reshape(output._array.shape)) for way in ways]
     found = [grad(output, checked, weight, retain_graph=True, allow_unused=True) for weight in weights]
     columns = []
     for tensor, gradients in zip(checked, zip(*found, strict=True) if found else [()] * len(checked), strict=True):
-        rows = [np.zeros(tensor._array.size) if g is None else g._array.ravel() for g in gradients]
+        rows = [np.zeros(tensor._array.size) if g is None else HOST.taken(g._array).ravel() for g in gradients]
         columns.append(np.array(rows).reshape(len(ways), tensor._array.size).T)
     return columns
+
+
+def _weights_of(output: Tensor, numbers: Any) -> Tensor:
+    """A tensor of these numbers where an output lies."""
+    return tensor_of(library_of(output._array).taken(numbers))
 
 
 def _floating(result: Any) -> list[Tensor]:
@@ -161,7 +167,7 @@ def gradgradcheck(
     if grad_outputs is None:
         rng = np.random.default_rng(0)
         outputs = [t for t in _floating(func(*arguments)) if t.requires_grad]
-        grad_outputs = [tensor_of(rng.standard_normal(o._array.shape)).requires_grad_() for o in outputs]
+        grad_outputs = [_weights_of(o, rng.standard_normal(o._array.shape)).requires_grad_() for o in outputs]
     weights = list(grad_outputs) if isinstance(grad_outputs, (tuple, list)) else [grad_outputs]
     checked = [i for i, t in enumerate(arguments) if isinstance(t, Tensor) and t.requires_grad]
 

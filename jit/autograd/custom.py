@@ -83,7 +83,7 @@ class FunctionNode(Node):
         super().__init__(f"{function.__name__}Backward", [edge_of(a) for a in args], len(outputs))
         self.function = function
         self.ctx = ctx
-        self.shapes = [(o._array.shape, o.dtype) if isinstance(o, Tensor) else None for o in outputs]
+        self.shapes = [(o._array.shape, o.dtype, o.device) if isinstance(o, Tensor) else None for o in outputs]
         self.metas = [meta_of(a) if isinstance(a, Tensor) and a.defined else None for a in args]
         self.source = context.user_source()
 
@@ -130,7 +130,7 @@ class FunctionNode(Node):
         filled: list[Any] = list(gradients)
         if self.ctx.materialize_grads:
             filled = [
-                F.zeros(of[0], dtype=of[1]) if g is None and of is not None else g
+                F.zeros(of[0], dtype=of[1], device=of[2]) if g is None and of is not None else g
                 for g, of in zip(gradients, self.shapes, strict=True)
             ]
         results = self.function._derivative()(self.ctx, *filled)

@@ -206,7 +206,8 @@ class _FunctionalCall:
         flat = output.reshape(-1)
         rows = [_grad_or_zeros([element], self.inputs, [None], create_graph) for element in flat.unbind(0)]
         if not rows:
-            return [F.zeros((*output.shape, *t.shape), dtype=output.dtype) for t in self.inputs]
+            home = output.device
+            return [F.zeros((*output.shape, *t.shape), dtype=output.dtype, device=home) for t in self.inputs]
         return [F.stack(list(column)).reshape((*output.shape, *t.shape)) for column, t in zip(zip(*rows), self.inputs)]
 
     def _check(self, outputs: Sequence[Tensor]) -> None:

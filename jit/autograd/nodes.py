@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jit.eager import context
-from jit.eager.dispatch import call
+from jit.eager.dispatch import beside, call
 from jit.eager.effects import note_write
 from jit.eager.hooks import HookTable, RemovableHandle
 from jit.eager.namespace import F
@@ -40,6 +40,7 @@ from jit.ir.dtypes import from_numpy
 from jit.ir.errors import AutogradError
 from jit.ir.geometry import Geometry
 from jit.ops.scatters import as_strided_of
+from jit.runtime.arrays.libraries import is_writable
 
 SPAN = 1 << 64
 """The distance between the serials of two nodes: room for those that a shared backward hands out, see `sharing`."""
@@ -335,7 +336,7 @@ def _own(gradient: Tensor) -> Tensor:
 def is_plain(tensor: Tensor) -> bool:
     """Whether each element has a place of its own that may be written to."""
     flags = tensor._array.flags
-    return flags.writeable and flags.forc
+    return is_writable(tensor._array) and (flags.c_contiguous or flags.f_contiguous)
 
 
 _locks = [threading.Lock() for _ in range(16)]
@@ -403,10 +404,11 @@ class OpNode(Node):
             g = tuple(gradients[i] for i in differentiable) if len(differentiable) > 1 else gradients[differentiable[0]]
         if g is None:
             return [None] * len(self.edges)
-        if not self.conjugated:
-            results = self._formulas(saved, {"F": F, "g": g}, needs)
-        else:
-            results = [_conjugate(F, r) for r in self._formulas(saved, {"F": F, "g": _conjugate(F, g)}, needs)]
+        with beside([g] if isinstance(g, Tensor) else g):
+            if not self.conjugated:
+                results = self._formulas(saved, {"F": F, "g": g}, needs)
+            else:
+                results = [_conjugate(F, r) for r in self._formulas(saved, {"F": F, "g": _conjugate(F, g)}, needs)]
         return [self._fit(F, r, m) if n else None for r, m, n in zip(results, self.metas, needs, strict=True)]
 
     def _formulas(self, saved: dict[str, Any], names: dict[str, Any], needs: Sequence[bool]) -> list[Any]:

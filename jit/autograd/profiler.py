@@ -14,7 +14,7 @@ from jit.eager import context
 
 
 @dataclass(slots=True)
-class Event:
+class FunctionEvent:
     """One call of an operator; the parts of a composite are events of their own."""
 
     name: str
@@ -43,7 +43,7 @@ class profile:  # noqa: N801 - users call it like a function
 
     def __init__(self, enabled: bool = True) -> None:
         self.enabled = enabled
-        self._events: list[Event] = []
+        self._events: list[FunctionEvent] = []
         self._token: Token[Any] | None = None
 
     def __enter__(self) -> profile:
@@ -60,10 +60,10 @@ class profile:  # noqa: N801 - users call it like a function
         try:
             return work()
         finally:
-            self._events.append(Event(name, start, time.perf_counter(), threading.get_ident()))
+            self._events.append(FunctionEvent(name, start, time.perf_counter(), threading.get_ident()))
 
     @property
-    def function_events(self) -> list[Event]:
+    def function_events(self) -> list[FunctionEvent]:
         """All events, by the time at which they began."""
         return sorted(self._events, key=lambda event: event.start)
 

@@ -24,15 +24,35 @@ def diagnose() -> list[Finding]:
     findings = [Finding("python", sys.version_info >= (3, 11), f"{platform.python_version()} on {platform.platform()}")]
     for library in ("numpy", "scipy", "llvmlite", "onnx", "onnx_ir", "onnxruntime", "networkx"):
         findings.append(_library(library, optional=False))
-    for library in ("pygraphviz", "cuda.core"):
-        findings.append(_library(library, optional=True))
     findings += [
+        _library("pygraphviz", optional=True),
+        _gpus(),
         _engine("eager", _run_eager),
         _engine("interpreter", _run_interpreter),
         _engine("kernels", _run_kernel),
     ]
     findings.append(_engine("export", _run_export))
     return findings
+
+
+def _gpus() -> Finding:
+    """The GPUs, or why none can be used."""
+    import jit
+
+    if jit.cuda.obstacle():
+        return Finding("cuda", False, jit.cuda.obstacle(), optional=True)
+    try:
+        found = [jit.cuda.driver_version(), *map(_gpu, range(jit.cuda.device_count()))]
+    except Exception as error:  # a driver that starts may still fail here, and no other finding depends on it
+        return Finding("cuda", False, f"{type(error).__name__}: {error}", optional=True)
+    return Finding("cuda", True, "; ".join(found), optional=True)
+
+
+def _gpu(index: int) -> str:
+    import jit
+
+    major, minor = jit.cuda.get_device_capability(index)
+    return f"cuda:{index} is {jit.cuda.get_device_name(index)} of compute capability {major}.{minor}"
 
 
 def _library(name: str, optional: bool) -> Finding:

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from jit.ir import dtypes
+from jit.ir.devices import device as Device
 from jit.ir.devices import resolve
 from jit.ir.errors import DTypeError, UsageError
 from jit.ir.fitting import fitted
+from jit.runtime.arrays.libraries import HOST, library_on
 
 from . import context
 from .namespace import F
@@ -24,7 +26,7 @@ def tensor(data: Any, dtype: Any = None, device: Any = None, requires_grad: bool
     Args:
         data: What to copy. Python floats become float32, ints int64, bools bool; arrays keep their dtype.
         dtype: The element type, if another is wanted.
-        device: The device, which is the CPU.
+        device: Where it shall lie; on the default device if left out.
         requires_grad: Whether gradients are wanted.
 
     Raises:
@@ -35,24 +37,26 @@ def tensor(data: Any, dtype: Any = None, device: Any = None, requires_grad: bool
     >>> jit.tensor([[1, 2], [3, 4]], dtype=jit.float32).sum().item()
     10.0
     """
-    resolve(device)
+    if not isinstance(data, Tensor) and hasattr(data, "__cuda_array_interface__"):
+        data = _sharing(data)
+    home = resolve(device if device is not None or not isinstance(data, Tensor) else data.device)
     wanted = None if dtype is None else dtypes.as_dtype(dtype)
     trace = context.TRACE.get()
-    if trace is None:
-        made = tensor_of(_array_of(data, wanted))
-    elif isinstance(data, Tensor):
-        made = _copied(data, wanted)
-    elif _holds_traced(data):
+    if isinstance(data, Tensor) and (trace is not None or not data.is_cpu):
+        made = F._to_copy(data.detach(), dtype=wanted or data.dtype)
+    elif trace is not None and _holds_traced(data):
         made = _stacked(data, wanted)
     else:
         made = tensor_of(_array_of(data, wanted))
-        trace.constant(made, "made from Python data by jit.tensor")
+        if trace is not None:
+            trace.constant(made, "made from Python data by jit.tensor")
+    made = _on(home, made)
     return made.requires_grad_() if requires_grad else made
 
 
-def _copied(tensor: Any, dtype: Any) -> Any:
-    """A copy that a trace can follow."""
-    return F._to_copy(tensor.detach(), dtype=dtype or tensor.dtype)
+def _on(home: Device, tensor: Any) -> Any:
+    """A tensor without a history on a device."""
+    return tensor if tensor.device is home else F._to_copy(tensor, device=str(home))
 
 
 def _holds_traced(data: Any) -> bool:
@@ -199,10 +203,10 @@ def asarray(
     """`obj` as a tensor: of its memory, where that is possible and `copy` allows it, else of a copy.
 
     Args:
-        obj: A tensor, an array or whatever lends its memory (through DLPack, the array interface or as a buffer), or
+        obj: A tensor, an array or whatever lends its memory (through DLPack, an array interface or as a buffer), or
             Python numbers in lists.
         dtype: The element type, if another is wanted.
-        device: The device, which is the CPU.
+        device: Where it shall lie; where the memory lies if left out, numbers on the default device.
         copy: True for a copy, False to refuse one; None copies where it must.
         requires_grad: Whether gradients are wanted; a tensor keeps its history only if they are.
 
@@ -215,13 +219,13 @@ def asarray(
     >>> a.tolist()
     [1.0, 0.0]
     """
-    resolve(device)
-    wanted = None if dtype is None else dtypes.as_dtype(dtype)
     shared = obj if isinstance(obj, Tensor) else _sharing(obj)
-    if shared is None or wanted not in (None, shared.dtype):
+    home = resolve(device if device is not None or shared is None else shared.device)
+    wanted = None if dtype is None else dtypes.as_dtype(dtype)
+    if shared is None or wanted not in (None, shared.dtype) or shared.device != home:
         if copy is False:
             raise UsageError("asarray: a tensor of this needs a copy; leave copy=False out")
-        made = tensor(obj, dtype=wanted) if shared is None else shared.to(wanted)
+        made = tensor(obj, dtype=wanted, device=home) if shared is None else shared.to(home, wanted or shared.dtype)
     else:
         made = shared.clone() if copy else shared
     return made.requires_grad_() if requires_grad and not made.requires_grad else made
@@ -235,6 +239,9 @@ def _sharing(obj: Any) -> Tensor | None:
         return from_numpy(obj)
     if hasattr(obj, "__dlpack__"):
         return from_dlpack(obj)
+    if hasattr(obj, "__cuda_array_interface__"):
+        array = library_on(str(resolve("cuda"))).taken(obj)
+        return _foreign(array, "memory seen through CUDA's array interface")
     if isinstance(obj, (bytes, bytearray, memoryview)):
         return from_numpy(np.frombuffer(obj, np.uint8) if not isinstance(obj, memoryview) else np.asarray(obj))
     return from_numpy(np.asarray(obj)) if hasattr(obj, "__array__") or hasattr(obj, "__array_interface__") else None
@@ -246,13 +253,14 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     Args:
         data: A tensor, an array, numbers or nested lists of them.
         dtype: The element type; that of the data if left out.
-        device: The device, which is the CPU.
+        device: Where it shall lie; that of the data if left out, for numbers and numpy's arrays the default device.
 
     >>> import jit
     >>> jit.as_tensor([1, 2]).dtype
     jit.int64
     """
-    return asarray(data, dtype=dtype, device=device)
+    home = resolve(None) if device is None and isinstance(data, np.ndarray) else device
+    return asarray(data, dtype=dtype, device=home)
 
 
 def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
@@ -292,8 +300,11 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
 
     Args:
         ext_tensor: The object, or a capsule of it.
-        device: The device, which is the CPU.
+        device: Where it shall lie, in a copy if need be; where the object lies if left out.
         copy: True for a copy, False to refuse one; None leaves it to the object.
+
+    Raises:
+        UsageError: It lies where no tensor can, or it would have to be copied.
 
     >>> import numpy as np, jit
     >>> a = np.zeros(2)
@@ -301,18 +312,15 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
     >>> a.tolist()
     [1.0, 0.0]
     """
-    from jit.runtime.arrays.dlpack import VERSION, borrow
+    from jit.runtime.arrays.dlpack import GPUS, device_of
 
-    resolve(device)
-    if not hasattr(ext_tensor, "__dlpack__"):
-        array = borrow(ext_tensor)
-    else:
-        try:
-            capsule = ext_tensor.__dlpack__(max_version=VERSION, copy=copy)
-        except TypeError:  # it is of the first DLPack, which has no versions
-            capsule = ext_tensor.__dlpack__()
-        array = borrow(capsule)
-    return _foreign(array, "memory seen through jit.from_dlpack")
+    kind, number = device_of(ext_tensor)
+    library = library_on(str(resolve(f"cuda:{number}"))) if kind in GPUS else HOST
+    made = _foreign(library.borrowed(ext_tensor, copy), "memory seen through jit.from_dlpack")
+    home = made.device if device is None else resolve(device)
+    if copy is False and made.device is not home:
+        raise UsageError(f"from_dlpack: the memory lies on {str(made.device)!r}; leave copy=False or device= out")
+    return _on(home, made)
 
 
 def is_tensor(value: Any) -> bool:

@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any
 
 import numpy as np
 
 from jit.ir import Op, dtypes
-from jit.ir.devices import device, name_of
+from jit.ir.devices import CPU, device, get_default_device, made_on, name_of
 from jit.ir.errors import AutogradError, DTypeError, Error, KindError, SchemaError, ShapeError
 from jit.ir.geometry import Geometry
 from jit.ir.memory_formats import as_memory_format
 from jit.ir.refusals import FOREIGN, refusal
 from jit.ir.schema import Argument
 from jit.runtime.arrays.execute import execute
+from jit.runtime.arrays.libraries import FINDERS, library_of
 
 from . import context, derivatives
 from .becoming import restride
@@ -61,6 +63,8 @@ def _coercer(op: Op, position: int, argument: Argument) -> Callable[[Any], Any]:
             "Device": _device, "Generator": _same, "MemoryFormat": as_memory_format,
         }  # fmt: skip
         base = coercers.get(kind.base, _same)
+        if kind.base == "Device" and not op.tensors:
+            return _device_or_default
     if kind.is_list:
         base = _list_of(base, kind.list_size, kind.base != "Tensor")
         if argument.default == () and not kind.optional:
@@ -166,6 +170,15 @@ def _device(value: Any) -> Any:
     if isinstance(value, (str, device)) or type(value) is int:
         return name_of(value)
     raise Mismatch
+
+
+def _device_or_default(value: Any) -> Any:
+    """The name of a device, of the default one where none is given; None for the CPU."""
+    if value is None:
+        default = get_default_device()
+        return None if default is CPU else str(default)
+    name = _device(value)
+    return None if name == "cpu" else name
 
 
 def _dtype(value: Any) -> Any:
@@ -279,13 +292,25 @@ def _run_composite(op: Op, values: Sequence[Any]) -> Any:
 
 def _run_parts(op: Op, values: Sequence[Any]) -> Any:
     try:
-        result = op.body(F, *values)
+        with beside(values):
+            result = op.body(F, *values)
     except Error:
         raise
     except FOREIGN as error:
         raise refusal(op, values, error) from error
     return return_type(op)(*result) if type(result) is tuple and op.schema.returns[0].name else result
 
+
+def beside(values: Sequence[Any]) -> AbstractContextManager[None]:
+    """A block in which tensors are made where the first tensors among `values` lie that are no numbers of the CPU."""
+    if not FINDERS:
+        return _NOWHERE_ELSE
+    tensors = [item for value in values for item in unpack(value) if isinstance(item, Tensor) and item.defined]
+    home = next((t.device for t in tensors if t.ndim or not t.is_cpu), CPU if tensors else get_default_device())
+    return made_on(home)
+
+
+_NOWHERE_ELSE: AbstractContextManager[None] = nullcontext()
 
 # -- in place ----------------------------------------------------------------------------------------------------
 
@@ -354,7 +379,7 @@ def check_writable(target: Tensor, tracked: bool) -> None:
             "a leaf that requires grad, or a view of one, is written to in place; do it under jit.no_grad(), "
             "or clone it first"
         )
-    if not array.flags.writeable:
+    if not library_of(array).is_writable(array):
         raise AutogradError("a tensor of read-only memory is written to; clone() it first")
     if Geometry(array.shape, array.strides).overlaps:
         raise ShapeError(
@@ -393,8 +418,9 @@ def write(target: Tensor, result: Tensor, what: str) -> None:
     if dtypes.from_numpy(source.dtype).category > dtypes.from_numpy(array.dtype).category:
         raise _narrowing(what, result, target)
     note_write(target)
-    with np.errstate(all="ignore"):
-        np.copyto(array, source, casting="unsafe")
+    library = library_of(array)
+    with np.errstate(all="ignore"), library.current():
+        library.math.copyto(array, library.taken(source), casting="unsafe")
     target._storage.written()
 
 

@@ -13,6 +13,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from jit.runtime.arrays.arrays import address_of
+
 if TYPE_CHECKING:
     from jit.ir import RandomState
 
@@ -55,7 +57,7 @@ class Effects:
     def note_write(self, tensor: Tensor) -> None:
         """Note that `tensor` is about to be written to."""
         array, storage = tensor._array, tensor._storage
-        key = (id(storage), array.__array_interface__["data"][0], array.shape, array.strides)
+        key = (id(storage), address_of(array), array.shape, array.strides)
         if key not in self.regions:
             regions = self.regions
             alive = weakref.ref(storage, lambda _: regions.pop(key, None))

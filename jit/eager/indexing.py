@@ -34,7 +34,7 @@ def set_item(tensor: Tensor, key: Any, value: Any) -> None:
     if not isinstance(value, Tensor) and not isinstance(value, (int, float, complex, bool, TracedScalar)):
         value = wrap_array(np.asarray(value))
     if any(index is not None for index in indices):
-        source = value if isinstance(value, Tensor) else F.full((), value, dtype=tensor.dtype)
+        source = value if isinstance(value, Tensor) else F.full((), value, dtype=tensor.dtype, device=tensor.device)
         F.index_put_(view, indices, F._to_copy(source, dtype=tensor.dtype))
     elif isinstance(value, Tensor):
         F.copy_(view, _without_leading_ones(value, view.ndim))

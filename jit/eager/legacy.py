@@ -26,14 +26,14 @@ def construct(made: Any, data: Sequence[Any], device: Any, named: dict[str, Any]
     Args:
         made: The tensor, as `__new__` made it.
         data: The positional arguments: sizes, or one argument that holds the data.
-        device: The device, which is the CPU.
+        device: The device of a new tensor; the default one if left out.
         named: The other arguments by name.
 
     Raises:
         SchemaError: The arguments are not those of a tensor.
         ShapeError: A size is negative.
     """
-    resolve(device)
+    home = None if device is None else str(resolve(device))
     if named:
         data = _named(data, named)
     if not data:
@@ -41,9 +41,9 @@ def construct(made: Any, data: Sequence[Any], device: Any, named: dict[str, Any]
     elif len(data) == 1 and isinstance(data[0], Tensor):
         _become_alias(made, data[0])
     elif len(data) == 1 and not _is_size(data[0]):
-        _hold_copy(made, data[0])
+        _hold_copy(made, data[0], home)
     else:
-        _take(made, F.empty(_sizes(data)))
+        _take(made, F.empty(_sizes(data), device=home))
 
 
 def _named(data: Sequence[Any], named: dict[str, Any]) -> Sequence[Any]:
@@ -77,7 +77,7 @@ def _kinds(values: Sequence[Any]) -> str:
     return ", ".join(type(value).__name__ for value in values)
 
 
-def _hold_copy(made: Any, data: Any) -> None:
+def _hold_copy(made: Any, data: Any, device: str | None) -> None:
     """Let `made` hold a copy of `data`, lists or an array, as float32."""
     from .creation import tensor
 
@@ -86,7 +86,7 @@ def _hold_copy(made: Any, data: Any) -> None:
             f"Tensor() takes sizes, data in a list or an array, or a tensor, not {type(data).__name__}; "
             "jit.tensor takes a number, too"
         )
-    found = tensor(data if isinstance(data, np.ndarray) else list(data))
+    found = tensor(data if isinstance(data, np.ndarray) else list(data), device=device)
     if found.dtype.is_complex:
         raise DTypeError("Tensor() makes float32 tensors, and this data is complex; use jit.tensor(data)")
     _take(made, found.to(dtypes.DEFAULT))

@@ -9,10 +9,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from jit.ir import OVERLOADS, dtypes
-from jit.ir.devices import accelerator
+from jit.ir.devices import CPU, accelerator, resolve
+from jit.ir.devices import device as Device
 from jit.ir.dtypes import DType
 from jit.ir.errors import AutogradError, SchemaError, ShapeError, UsageError
 from jit.ir.memory_formats import as_memory_format, suggested_format
+from jit.runtime.cuda.devices import open_device
+from jit.runtime.cuda.memory import is_pinned
 
 from . import context
 from .becoming import become, past_of
@@ -97,15 +100,38 @@ def _to(
 ) -> Tensor:  # fmt: skip
     """`t.to(dtype)`, `t.to(device)`, `t.to(device, dtype)`, `t.to(other)`, `t.to(memory_format=...)`: self if nothing
     changes and not copy."""
-    dtype, _, flags = conversion(args, dtype, device)
-    return _converted(self, dtype, copy or (len(flags) > 1 and flags[1]), memory_format)
+    dtype, device, flags = conversion(args, dtype, device)
+    return _converted(self, dtype, copy or (len(flags) > 1 and flags[1]), memory_format, device)
 
 
-def _converted(self: Tensor, dtype: DType | None, copy: bool = False, memory_format: Any = None) -> Tensor:
+def _converted(
+    self: Tensor, dtype: DType | None, copy: bool = False, memory_format: Any = None, device: Device | None = None
+) -> Tensor:
     wanted = None if memory_format is None else as_memory_format(memory_format)
-    if not copy and dtype in (None, self.dtype) and _lies_in(self, wanted):
+    elsewhere = device if device is not None and device != self.device else None
+    if not copy and elsewhere is None and dtype in (None, self.dtype) and _lies_in(self, wanted):
         return self
-    return F._to_copy(self, dtype=dtype, memory_format=wanted)
+    return F._to_copy(self, dtype=dtype, device=elsewhere, memory_format=wanted)
+
+
+def _copy_(self: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
+    return F.copy_(self, src)
+
+
+def _pin_memory(self: Tensor, device: Any = None) -> Tensor:
+    """A copy in memory of the CPU from which a GPU can copy by itself; itself if it lies there. It needs a GPU.
+
+    In a traced function the copy is an ordinary one.
+    """
+    library = open_device(resolve(accelerator(device)).index or 0)
+    if not self.is_cpu:
+        raise UsageError(f"a tensor on {str(self.device)!r} cannot be pinned; pin t.cpu()")
+    if is_pinned(self._defined()):
+        return self
+    made = F.clone(self)
+    if context.TRACE.get() is None:
+        made._array = library.pinned(made._array)
+    return made
 
 
 def _lies_in(self: Tensor, format: str | None) -> bool:
@@ -180,7 +206,8 @@ def _detach_(self: Tensor) -> Tensor:
 def _new_tensor(self: Tensor, data: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     from .creation import tensor
 
-    return tensor(data, dtype=self.dtype if dtype is None else dtype, device=device, requires_grad=requires_grad)
+    home = self.device if device is None else device
+    return tensor(data, dtype=self.dtype if dtype is None else dtype, device=home, requires_grad=requires_grad)
 
 
 def _transposed(self: Tensor) -> Tensor:
@@ -250,10 +277,11 @@ METHODS: dict[str, Any] = {
     "__getitem__": get_item, "__setitem__": set_item, "__iter__": _iterate,
     "__neg__": lambda self: F.neg(self), "__pos__": lambda self: self, "__abs__": lambda self: F.abs(self),
     "__invert__": lambda self: F.bitwise_not(self),
-    "to": _to, "cpu": lambda self, memory_format=None: _to(self, memory_format=memory_format),
+    "to": _to, "cpu": lambda self, memory_format=None: _to(self, CPU, memory_format=memory_format),
     "cuda": lambda self, device=None, non_blocking=False: _to(self, accelerator(device)),
+    "copy_": _copy_, "pin_memory": _pin_memory, "is_pinned": lambda self: self.is_cpu and is_pinned(self._defined()),
     "type": lambda self, dtype=None: repr(self.dtype) if dtype is None else _to(self, dtype),
-    "type_as": lambda self, other: _to(self, other.dtype),
+    "type_as": lambda self, other: _to(self, other),
     "float": _cast(dtypes.float32), "double": _cast(dtypes.float64), "half": _cast(dtypes.float16),
     "bfloat16": _cast(dtypes.bfloat16), "long": _cast(dtypes.int64), "int": _cast(dtypes.int32),
     "cfloat": _cast(dtypes.complex64), "cdouble": _cast(dtypes.complex128), "short": _cast(dtypes.int16),

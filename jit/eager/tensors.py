@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jit.ir import Source, dtypes
-from jit.ir.devices import CPU
+from jit.ir.devices import CPU, resolve
 from jit.ir.devices import device as Device
 from jit.ir.dtypes import DType
-from jit.ir.errors import AutogradError, DTypeError, KindError, UsageError
+from jit.ir.errors import AutogradError, DTypeError, KindError, MemberError, UsageError
 from jit.ir.memory_formats import as_memory_format, is_in_format
 from jit.ir.types import contiguous_strides, is_contiguous
+from jit.runtime.arrays.libraries import FINDERS, HOST, library_of, library_on
 
 from . import context, derivatives
 from .derivatives import Node
@@ -132,7 +133,7 @@ class Tensor(Methods):
     def _hold(self, array: Any, storage: Storage | None = None) -> None:
         """Initialise the fields for a tensor of this memory, without a history."""
         self._array = array
-        """The numpy array; None for an undefined tensor."""
+        """The array, numpy's or another library's; None for an undefined tensor."""
         self._storage = _fresh_storage() if storage is None else storage
         self._bindings: Any = None
         """The bindings of this tensor in traces; see jit.tracing.recorder.memory."""
@@ -185,18 +186,20 @@ class Tensor(Methods):
 
     @property
     def device(self) -> Device:
-        """The device of the elements: the CPU."""
-        return CPU
+        """The device of the elements."""
+        if not FINDERS or self._array is None:
+            return CPU
+        return Device(library_of(self._array).device)
 
     @property
     def is_cpu(self) -> bool:
-        """True: tensors lie on the CPU."""
-        return True
+        """Whether the elements lie on the CPU."""
+        return self.device.type == "cpu"
 
     @property
     def is_cuda(self) -> bool:
-        """False: tensors lie on the CPU."""
-        return False
+        """Whether the elements lie on a GPU."""
+        return self.device.type == "cuda"
 
     def _defined(self) -> Any:
         if self._array is None:
@@ -327,7 +330,9 @@ class Tensor(Methods):
         self._leave("numpy()")
         if self.requires_grad and context.GRAD_ENABLED.get():
             raise UsageError("a tensor that requires grad cannot be seen as a numpy array; use t.detach().numpy()")
-        return self._defined()
+        if not isinstance(self._defined(), np.ndarray):
+            raise KindError(f"a tensor on {str(self.device)!r} cannot be seen as a numpy array; use t.cpu().numpy()")
+        return self._array
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         array = self.numpy()
@@ -339,16 +344,29 @@ class Tensor(Methods):
         from jit.runtime.arrays.dlpack import ExchangeError, lend
 
         self._leave("__dlpack__()")
+        array = self._defined()
         if self.requires_grad:
             raise ExchangeError("memory of a tensor that requires grad is not lent; lend t.detach()")
         if stream is not None and type(stream) is not int:
             raise KindError(f"a stream is a number, not {type(stream).__name__}; leave it out")
+        if not isinstance(array, np.ndarray):
+            return array.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
         if stream is not None or (dl_device is not None and tuple(dl_device) != self.__dlpack_device__()):
             raise ExchangeError("memory is lent on the CPU, where there are no streams; leave stream and dl_device out")
-        return lend(self._defined(), max_version, copy)
+        return lend(array, max_version, copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return (1, 0)
+        return (1, 0) if self.device is CPU else self._array.__dlpack_device__()
+
+    @property
+    def __cuda_array_interface__(self) -> Any:
+        """The place and layout of the elements, for other libraries on a GPU."""
+        if not self.is_cuda:
+            raise MemberError(f"a tensor on {str(self.device)!r} has no __cuda_array_interface__; use t.cuda()")
+        self._leave("__cuda_array_interface__")
+        if self.requires_grad:
+            raise UsageError("a tensor that requires grad is not seen by other libraries; use t.detach()")
+        return self._array.__cuda_array_interface__
 
     def _leave(self, what: str) -> None:
         trace = context.TRACE.get()
@@ -413,13 +431,21 @@ class Tensor(Methods):
         self._leave("pickling or copying")
         if not self.is_leaf:
             raise AutogradError("only leaves can be copied or pickled; call .detach() first")
-        return (_rebuild, (type(self), self._array, self._requires_grad))
+        if self.device is CPU:
+            return (_rebuild, (type(self), self._array, self._requires_grad))
+        return (_rebuild_on, (str(self.device), type(self), HOST.taken(self._array), self._requires_grad))
+
+    def __copy__(self) -> Any:
+        self._leave("copy.copy()")
+        if not self.is_leaf:
+            raise AutogradError("only leaves can be copied or pickled; call .detach() first")
+        return _rebuild(type(self), self._array, self._requires_grad)
 
     def __deepcopy__(self, memo: Any) -> Any:
         if not self.is_leaf:
             raise AutogradError("only leaves can be deep-copied; call .detach().clone()")
         self._leave("copy.deepcopy()")
-        copy = _rebuild(type(self), None if self._array is None else self._array.copy(), self._requires_grad)
+        copy = _rebuild(type(self), None if self._array is None else _copied(self._array), self._requires_grad)
         memo[id(self)] = copy
         copy._grad = None if self._grad is None else self._grad.__deepcopy__(memo)
         return copy
@@ -622,6 +648,21 @@ def _rebuild(kind: type[Tensor], array: Any, requires_grad: bool) -> Tensor:
     tensor._hold(array)
     tensor._requires_grad = requires_grad
     return tensor
+
+
+def _rebuild_on(device: str, kind: type[Tensor], array: Any, requires_grad: bool) -> Tensor:
+    """A tensor that was pickled on a device other than the CPU."""
+    try:
+        library = library_on(str(resolve(device)))
+    except UsageError as error:
+        raise UsageError(f"a tensor was pickled on {device!r}, but {error}, and pickle t.cpu()") from error
+    with library.current():
+        return _rebuild(kind, library.taken(array), requires_grad)
+
+
+def _copied(array: Any) -> Any:
+    with library_of(array).current():
+        return array.copy()
 
 
 def strides_of(array: Any) -> tuple[int, ...]:

@@ -1,12 +1,16 @@
 """Devices: `jit.device`, where tensors lie, and the one place that says which there are.
 
-Every device that PyTorch knows can be named, `jit.device("cuda", 0)`, but only the CPU holds tensors. `resolve` turns
-what users write for a device into one that exists, or refuses it; every `device=` goes through it.
+Every device that PyTorch knows can be named, `jit.device("cuda", 0)`, but only the CPU and the GPUs that the runtime
+has announced hold tensors. `resolve` turns what users write for a device into one that exists, or refuses it; every
+`device=` goes through it.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import Any
 
@@ -15,7 +19,7 @@ from .errors import DTypeError, SchemaError, UsageError
 
 KINDS = ("cpu", "cuda", "ipu", "xpu", "mkldnn", "opengl", "opencl", "ideep", "hip", "ve", "fpga", "maia", "xla",
          "lazy", "vulkan", "mps", "meta", "hpu", "mtia", "privateuseone")  # fmt: skip
-"""The kinds of devices that can be named; tensors live on the first alone."""
+"""The kinds of devices that can be named."""
 
 _WRITTEN = re.compile(r"([a-z]+)(?::(0|[1-9][0-9]*))?")
 _MADE: dict[tuple[str, int | None], device] = {}
@@ -39,9 +43,10 @@ class device:  # noqa: N801 - users call it like a function
     (device(type='cuda', index=1), True)
     """
 
-    __slots__ = ("_index", "_type")
+    __slots__ = ("_index", "_tokens", "_type")
 
     _index: int | None
+    _tokens: list[Token[device]]
     _type: str
 
     def __new__(cls, type: Any, index: int | None = None) -> device:
@@ -55,6 +60,7 @@ class device:  # noqa: N801 - users call it like a function
         if made is None:
             made = object.__new__(cls)
             made._type, made._index = key
+            made._tokens = []
         return _MADE.setdefault(key, made)
 
     @property
@@ -78,11 +84,11 @@ class device:  # noqa: N801 - users call it like a function
         return (device, (self._type, self._index))
 
     def __enter__(self) -> device:
-        resolve(self)
+        self._tokens.append(DEFAULT.set(resolve(self)))
         return self
 
     def __exit__(self, kind: Any, error: BaseException | None, at: TracebackType | None) -> None:
-        pass
+        DEFAULT.reset(self._tokens.pop())
 
 
 def _parsed(text: Any, index: Any) -> tuple[str, int | None]:
@@ -102,7 +108,22 @@ def _parsed(text: Any, index: Any) -> tuple[str, int | None]:
 
 
 CPU = device("cpu")
-"""The device on which all tensors lie."""
+DEFAULT: ContextVar[device] = ContextVar("default_device", default=CPU)
+"""The device on which tensors are made unless they are told otherwise."""
+CURRENT: ContextVar[int] = ContextVar("current_gpu", default=0)
+"""The number of the device that is meant by a kind alone: "cuda"."""
+_COUNTS: dict[str, Callable[[], int | str]] = {}
+"""The number of devices of each kind besides the CPU, or a sentence that says why there is none."""
+
+
+def announce(kind: str, count: Callable[[], int | str]) -> None:
+    """Let devices of a kind hold tensors.
+
+    Args:
+        kind: "cuda".
+        count: How many there are; or a sentence that says why there is none.
+    """
+    _COUNTS[kind] = count
 
 
 def resolve(value: Any) -> device:
@@ -112,17 +133,34 @@ def resolve(value: Any) -> device:
         UsageError: There is no such device here.
         SchemaError: `value` does not stand for a device.
     """
-    if value is None or value is CPU:
+    if value is None:
+        return DEFAULT.get()
+    if value is CPU:
         return CPU
     wanted = value if isinstance(value, device) else device(value)
-    if wanted.type != "cpu" or wanted.index not in (None, 0):
-        raise UsageError(f"there is no device {str(wanted)!r} here{_reason(wanted)}; tensors live on 'cpu'")
-    return CPU
+    if wanted.type == "cpu" and wanted.index in (None, 0):
+        return CPU
+    counted = _COUNTS[wanted.type]() if wanted.type in _COUNTS else _reason(wanted)
+    if isinstance(counted, str):
+        raise UsageError(f"there is no device {str(wanted)!r} here{counted and ', '}{counted}; use 'cpu'")
+    index = CURRENT.get() if wanted.index is None else wanted.index
+    if index >= counted:
+        raise UsageError(f"there is no device {str(wanted)!r} here; the last one is '{wanted.type}:{counted - 1}'")
+    return device(wanted.type, index)
 
 
 def _reason(wanted: device) -> str:
-    reasons = {"cuda": ", as no GPU can be used", "meta": ", as tensors without elements are not supported"}
-    return reasons.get(wanted.type, "")
+    return "as tensors without elements are not supported" if wanted.type == "meta" else ""
+
+
+@contextmanager
+def made_on(home: device) -> Iterator[None]:
+    """A block in which tensors are made on a device unless they are told otherwise."""
+    token = DEFAULT.set(home)
+    try:
+        yield
+    finally:
+        DEFAULT.reset(token)
 
 
 def name_of(value: Any) -> str:
@@ -151,10 +189,10 @@ def accelerator(value: Any = None) -> device:
 
 
 def get_default_device() -> device:
-    """The device on which tensors are made by default: the CPU."""
-    return CPU
+    """The device on which tensors are made by default."""
+    return DEFAULT.get()
 
 
 def set_default_device(device: Any) -> None:
-    """Set the device on which tensors are made unless another is asked for; only the CPU is accepted."""
-    resolve(device)
+    """Set the device on which tensors are made unless another is asked for; None: the CPU."""
+    DEFAULT.set(CPU if device is None else resolve(device))

@@ -148,4 +148,4 @@ class UnwrittenError(UsageError, NotImplementedError):
 
 
 class MemberError(UsageError, AttributeError):
-    """A part of a module that does not exist."""
+    """A part of a module that does not exist, or a member that this tensor lacks where it lies."""

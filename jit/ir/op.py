@@ -148,6 +148,10 @@ class Op:
         self.lays_out = False
         """Whether the body lays its result out as a memory format asks; all other results are made row-major, see
         Note [Results are row-major]."""
+        self.runs_on_host = False
+        """Whether the body needs the CPU whatever the device: libraries of arrays on others lack some of its parts."""
+        self.crosses = False
+        """Whether its operands may lie on different devices, as those of a copy do; the result lies with the first."""
         self.is_absolute = False
         """Views: whether the offset counts from the start of the memory, not from the first element of the base."""
         self.shows_all = False

@@ -62,7 +62,7 @@ class OnArrays:
 
     def number(self, number: Any, dtype: DType) -> Any:
         """A number."""
-        return np.asarray(number, dtype.numpy)
+        return np.asarray(number, dtype.numpy)[()]
 
     def cast(self, x: Any, dtype: DType) -> Any:
         """x in another dtype."""
@@ -74,7 +74,7 @@ class OnArrays:
 
     def over(self, x: Any, number: float) -> Any:
         """x divided by a number that may be 0."""
-        return x / np.asarray(number, x.dtype)
+        return x / np.asarray(number, x.dtype)[()]
 
     def reduce(self, monoid: str, x: Any) -> Any:
         """x combined along the row."""

@@ -87,13 +87,13 @@ def _padded(targets: Any, counts: Any, batch: Any) -> Any:
         return targets
     longest = int(F.amax(counts, [0])) if batch else 0
     starts = F.unsqueeze(F.cumsum(counts, 0) - counts, 1)
-    places = F.clamp(starts + F.arange(longest), max=max(targets.shape[0] - 1, 0))
+    places = F.clamp(starts + F.arange(longest, device=starts.device), max=max(targets.shape[0] - 1, 0))
     return F.reshape(F.index_select(targets, 0, F.reshape(places, [-1])), [batch, longest])
 
 
 def _states(labels: Any, counts: Any, blank: int) -> Any:
     """Labels [N, S] with blanks between, before and after, and instead of what follows the last label."""
-    real = F.lt(F.arange(labels.shape[1]), F.unsqueeze(counts, 1))
+    real = F.lt(F.arange(labels.shape[1], device=labels.device), F.unsqueeze(counts, 1))
     labels = F.where(real, labels, blank)
     pairs = F.stack([F.full_like(labels, blank), labels], 2)
     return F.constant_pad_nd(F.flatten(pairs, 1, 2), [0, 1], blank)
@@ -105,7 +105,7 @@ def _likelihood(log_probs: Any, states: Any, lengths: Any, counts: Any, blank: i
     emitted = F.unbind(F.gather(log_probs, 2, F.expand(states, [steps, *states.shape])), 0)
     before = F.constant_pad_nd(states, [2, 0], blank)[:, :-2]
     skips = F.logical_and(F.ne(states, blank), F.ne(states, before))
-    scores = F.where(F.lt(F.arange(states.shape[1]), 2), emitted[0], NEVER)
+    scores = F.where(F.lt(F.arange(states.shape[1], device=states.device), 2), emitted[0], NEVER)
     for step in range(1, len(emitted)):
         moved = [scores, _shifted(scores, 1), F.where(skips, _shifted(scores, 2), NEVER)]
         after = F.logsumexp(F.stack(moved, 0), [0]) + emitted[step]

@@ -119,7 +119,7 @@ class _Heads(NamedTuple):
 def _added(mask: Any, keys: Any, dtype: Any) -> Any:
     """A mask as numbers to add to scores, with zeros for keys that were appended."""
     if mask.dtype is dtypes.bool_:
-        mask = F.masked_fill(F.zeros(mask.shape, dtype=dtype), mask, -math.inf)
+        mask = F.masked_fill(F.zeros(mask.shape, dtype=dtype, device=mask.device), mask, -math.inf)
     elif not mask.dtype.is_floating_point:
         raise DTypeError(f"a mask of attention is bool or floating point, not {mask.dtype.name}; call .bool() on it")
     missing = keys - mask.shape[-1]

@@ -53,7 +53,7 @@ class RNNCellBase(Module):
             raise ShapeError(f"{name}: expected an input of size {self.input_size}, got {list(input.shape)}")
         wanted = (*input.shape[:-1], self.hidden_size)
         if hx is None:
-            return F.zeros(wanted, dtype=input.dtype)
+            return F.zeros(wanted, dtype=input.dtype, device=input.device)
         if tuple(hx.shape) != wanted:
             raise ShapeError(f"{name}: expected a state of sizes {list(wanted)}, got {list(hx.shape)}")
         return hx

@@ -44,7 +44,9 @@ def _fractional(rank: int) -> Callable[..., Any]:
                 raise ShapeError(f"{name}: {m} windows of {k} do not fit {n} entries; there may be {n - k + 1} at most")
         if _random_samples is not None and _random_samples.dtype is not input.dtype:
             raise DTypeError(f"{name}: the samples should be of the dtype of the input, {input.dtype}")
-        drawn = F.rand((*batch.shape[:2], rank), dtype=input.dtype) if _random_samples is None else _random_samples
+        drawn = _random_samples
+        if drawn is None:
+            drawn = F.rand((*batch.shape[:2], rank), dtype=input.dtype, device=input.device)
         values, indices = _largest(batch, kernel, wanted, drawn)
         if input.ndim == rank + 1:
             values, indices = F.squeeze(values, 0), F.squeeze(indices, 0)
@@ -82,7 +84,7 @@ def _largest(x: Any, kernel: Any, wanted: Any, drawn: Any) -> tuple[Any, Any]:
     places: Any = 0
     for dim, (n, k, m) in enumerate(zip(sizes, kernel, wanted, strict=True)):
         starts = _starts(F.select(drawn, -1, order[dim]), n, k, m)
-        inside = F.unsqueeze(starts, -1) + F.arange(k)  # [N, C, m, k]
+        inside = F.unsqueeze(starts, -1) + F.arange(k, device=drawn.device)  # [N, C, m, k]
         windows, entries = ([size if d == dim else 1 for d in range(rank)] for size in (m, k))
         places = places * n + F.reshape(inside, [*x.shape[:2], *windows, *entries])
     places = F.reshape(places, [*x.shape[:2], *wanted, math.prod(kernel)])
@@ -94,14 +96,14 @@ def _largest(x: Any, kernel: Any, wanted: Any, drawn: Any) -> tuple[Any, Any]:
 
 def _starts(drawn: Any, entries: int, kernel: int, windows: int) -> Any:
     """The places where the windows of each channel begin, `[N, C, windows]`."""
-    last = F.full([*drawn.shape, 1], entries - kernel, dtype=dtypes.int64)
+    last = F.full([*drawn.shape, 1], entries - kernel, dtype=dtypes.int64, device=drawn.device)
     if windows == 0:
         return F.slice(last, -1, 0, 0)
     if windows == 1:
         return last
     step = (entries - kernel) / (windows - 1)
     u = F.unsqueeze(drawn, -1)
-    steps = F.arange(windows - 1, dtype=drawn.dtype)
+    steps = F.arange(windows - 1, dtype=drawn.dtype, device=drawn.device)
     starts = F.floor((steps + u) * step) - F.floor(u * step)
     return F.cat([F._to_copy(starts, dtype=dtypes.int64), last], -1)
 

@@ -202,6 +202,6 @@ def pdist(input: Any, p: float = 2.0) -> Any:
     expect("pdist", input)
     if input.ndim != 2:
         raise ShapeError(f"pdist takes a matrix of rows, and this input has sizes {list(input.shape)}; reshape it")
-    pairs = F.triu_indices(input.shape[0], input.shape[0], 1)
+    pairs = F.triu_indices(input.shape[0], input.shape[0], 1, device=input.device)
     first, second = (F.index_select(input, 0, index) for index in F.unbind(pairs, 0))
     return F.linalg_vector_norm(first - second, p, [1])

@@ -142,7 +142,7 @@ def eye_(tensor: Any) -> Any:
     if tensor.ndim != 2:
         raise UsageError(f"eye_ fills a matrix, not a tensor of {tensor.ndim} dims")
     with context.no_grad():
-        return tensor.copy_(F.eye(*tensor.shape))
+        return tensor.copy_(F.eye(*tensor.shape, device=tensor.device))
 
 
 def xavier_uniform_(tensor: Any, gain: float = 1.0, generator: Any = None) -> Any:
@@ -242,7 +242,7 @@ def orthogonal_(tensor: Any, gain: float = 1.0, generator: Any = None) -> Any:
     rows, columns = tensor.shape[0], math.prod(tensor.shape[1:])
     with context.no_grad():
         drawn = normal_(tensor.new_empty((max(rows, columns), min(rows, columns))), generator=generator)
-        q, r = np.linalg.qr(drawn.numpy())
+        q, r = np.linalg.qr(drawn.cpu().numpy())
         q = q * np.where(np.diag(r) < 0, -1, 1)
         return tensor.copy_(tensor.new_tensor((q.T if rows < columns else q) * gain).view(tensor.shape))
 

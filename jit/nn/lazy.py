@@ -62,10 +62,10 @@ class UninitializedParameter(Parameter):
             device: The device, which is the CPU.
             dtype: The element type; that which it has if left out.
         """
-        resolve(device)
+        home = resolve(self.device if device is None else device)
         kept = self.dtype if dtype is None else dtype
         self.__class__ = Parameter  # type: ignore[assignment]
-        self.data = F.empty(tuple(shape), dtype=kept)
+        self.data = F.empty(tuple(shape), dtype=kept, device=home)
 
     def __repr__(self) -> str:
         return "<UninitializedParameter>"
@@ -155,7 +155,7 @@ def take_sizes(module: Any, state: Mapping[str, Any], prefix: str, *rest: Any) -
     for name, buffer in module._buffers.items():
         given = state.get(prefix + name)
         if buffer is not None and given is not None and buffer.numel() == 0:
-            module._buffers[name] = F.zeros(tuple(given.shape), dtype=buffer.dtype)
+            module._buffers[name] = F.zeros(tuple(given.shape), dtype=buffer.dtype, device=buffer.device)
 
 
 # -- layers --------------------------------------------------------------------------------------------------------
@@ -272,7 +272,8 @@ class _LazyNorm(LazyModuleMixin):
                 fresh = fresh or not layer.track_running_stats
         if fresh and layer.track_running_stats:
             for name in ("running_mean", "running_var"):
-                self._buffers[name] = F.zeros((layer.num_features,), dtype=layer.running_mean.dtype)
+                kept = layer.running_mean
+                self._buffers[name] = F.zeros((layer.num_features,), dtype=kept.dtype, device=kept.device)
         if fresh:
             self.reset_parameters()
 

@@ -174,7 +174,7 @@ def multilabel_margin_loss(
         sizes = f"{list(input.shape)} and {list(target.shape)}"
         raise ShapeError(f"multilabel_margin_loss takes scores and targets of the same sizes, got {sizes}")
     _refuse_no_classes("multilabel_margin_loss", input)
-    classes = F.arange(input.shape[-1] + 1, dtype=target.dtype)
+    classes = F.arange(input.shape[-1] + 1, dtype=target.dtype, device=target.device)
     target = F.reshape(F.index_select(classes, 0, F.reshape(target + 1, [-1])), target.shape) - 1  # itself, or an error
     listed = F.eq(F.cumsum(F.lt(target, 0), -1), 0)
     index = F.clamp(target, min=0)

@@ -623,8 +623,8 @@ class Module(Network):
 
     def to_empty(self, *, device: Any = None, recurse: bool = True) -> Self:
         """Give every parameter and buffer new memory, which is not initialised."""
-        resolve(device)
-        return self._apply(F.empty_like)
+        home = None if device is None else str(resolve(device))
+        return self._apply(lambda t: F.empty_like(t, device=home))
 
     def cpu(self) -> Self:
         """Move to the CPU."""

@@ -146,7 +146,7 @@ class RNNBase(Module):
         layers = self.num_layers * self._directions
         if hx is None:
             data = input.data if isinstance(input, PackedSequence) else input
-            return F.zeros((layers, batch, size), dtype=data.dtype)
+            return F.zeros((layers, batch, size), dtype=data.dtype, device=data.device)
         if hx.ndim != 3 or tuple(hx.shape) != (layers, batch, size):
             wanted, given = [layers, batch, size], list(hx.shape)
             raise ShapeError(f"{type(self).__name__}: expected a state of sizes {wanted}, got {given}")

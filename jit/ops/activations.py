@@ -21,6 +21,7 @@ from .backwards import SQRT_HALF, TANH_CUBE, TANH_SCALE, is_tanh
 from .common import (
     accumulation,
     floats_only,
+    largest,
     no_bool,
     no_integers,
     onnx_expm1,
@@ -449,7 +450,7 @@ def _prepared(m: Numpy, self: Array, dim: int, dtype: DType | None) -> tuple[OnA
     result = softmax_dtype(dtypes.from_numpy(self.dtype), dtype)
     axis = wrap_dim(dim, self.ndim)
     wide = self.astype(accumulation(result), copy=False).reshape(self.shape or 1)
-    top = wide.max(axis=axis, keepdims=True, initial=-m.inf)
+    top = largest(m, wide, axis)
     return OnArrays(m, wide.shape, (axis,)), wide, top, result.numpy
 
 

@@ -320,22 +320,22 @@ def _() -> Iterator[Sample]:
 _CHOICES = {False: itertools.combinations, True: itertools.combinations_with_replacement}
 
 
-@array("aten::choices(int n, int r, bool repeated) -> Tensor", namespaces=(), grad=NOTHING)
-def choices(m: Numpy, n: int, r: int, repeated: bool) -> Array:
+@array("aten::choices(int n, int r, bool repeated, *, Device? device=None) -> Tensor", namespaces=(), grad=NOTHING)
+def choices(m: Numpy, n: int, r: int, repeated: bool, device: str | None) -> Array:
     """All combinations of r of the numbers below n as rows, each in ascending order."""
     found = list(_CHOICES[repeated](range(n), r))
     return m.array(found, m.int64).reshape(len(found), r)
 
 
 @choices.type
-def _(n: int, r: int, repeated: bool) -> TensorType:
+def _(n: int, r: int, repeated: bool, device: str | None) -> TensorType:
     count = math.comb(n + r - 1, r) if repeated and n else math.comb(n, r)
-    return TensorType(dtypes.int64, (count, r))
+    return TensorType(dtypes.int64, (count, r), None, device or "cpu")
 
 
 @choices.onnx
-def _(g: OnnxWriter, n: int, r: int, repeated: bool) -> Value:
-    return g.constant(choices.body(np, n, r, repeated), dtype=dtypes.int64)
+def _(g: OnnxWriter, n: int, r: int, repeated: bool, device: str | None) -> Value:
+    return g.constant(choices.body(np, n, r, repeated, device), dtype=dtypes.int64)
 
 
 @choices.samples
@@ -388,19 +388,21 @@ def _triangle(m: Any, row: int, col: int, offset: int, lower: bool) -> Any:
     return m.stack(m.nonzero(inside))
 
 
-def _triangle_type(row: int, col: int, offset: int, dtype: DType | None, lower: bool) -> TensorType:
-    return TensorType(dtype or dtypes.int64, _triangle(np, row, col, offset, lower).shape)
+def _triangle_type(
+    row: int, col: int, offset: int, dtype: DType | None, device: str | None, lower: bool
+) -> TensorType:  # fmt: skip
+    return TensorType(dtype or dtypes.int64, _triangle(np, row, col, offset, lower).shape, None, device or "cpu")
 
 
 @array(f"aten::tril_indices(int row, int col, int offset=0, {NEW}", namespaces=("jit",), grad=NOTHING,
-       type=lambda row, col, offset, dtype, device: _triangle_type(row, col, offset, dtype, True))  # fmt: skip
+       type=lambda row, col, offset, dtype, device: _triangle_type(row, col, offset, dtype, device, True))  # fmt: skip
 def tril_indices(m: Numpy, row: int, col: int, offset: int, dtype: DType | None, device: str | None) -> Array:
     """The places on and below a diagonal, [2, count]: a line of row numbers and one of column numbers."""
     return _triangle(m, row, col, offset, True).astype((dtype or dtypes.int64).numpy)
 
 
 @array(f"aten::triu_indices(int row, int col, int offset=0, {NEW}", namespaces=("jit",), grad=NOTHING,
-       type=lambda row, col, offset, dtype, device: _triangle_type(row, col, offset, dtype, False))  # fmt: skip
+       type=lambda row, col, offset, dtype, device: _triangle_type(row, col, offset, dtype, device, False))  # fmt: skip
 def triu_indices(m: Numpy, row: int, col: int, offset: int, dtype: DType | None, device: str | None) -> Array:
     """The places on and above a diagonal, [2, count]: a line of row numbers and one of column numbers."""
     return _triangle(m, row, col, offset, False).astype((dtype or dtypes.int64).numpy)

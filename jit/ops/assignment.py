@@ -12,6 +12,8 @@ from jit.ir.op import array
 from jit.ir.samples import Sample, make, sample
 from jit.ir.types import TensorType
 
+from .common import elsewhere
+
 if TYPE_CHECKING:
     from .protocols import Array, Ints, KnownType, Number, Numpy, OnnxWriter, Value
 
@@ -25,11 +27,12 @@ def _copy_type(self: KnownType, src: KnownType) -> TensorType:
     return _like(self)
 
 
-@array("aten::copy(Tensor self, Tensor src) -> Tensor", inplace=True, namespaces=("Tensor",), type=_copy_type,
-       kernel=Kernel(step="copy", moves=True),
+@array("aten::copy(Tensor self, Tensor src) -> Tensor", inplace=True, crosses=True, namespaces=("Tensor",),
+       type=_copy_type, kernel=Kernel(step="copy", moves=True),
        grad=dict(self=lambda F, g: F.zeros_like(g),
                  src=lambda F, g, src_meta:
-                 F._to_copy(F.sum_to_size(g, src_meta.shape), dtype=src_meta.dtype)))  # fmt: skip
+                 F._to_copy(F.sum_to_size(g, src_meta.shape), dtype=src_meta.dtype,
+                            device=elsewhere(g, src_meta))))  # fmt: skip
 def copy(m: Numpy, self: Array, src: Array) -> Array:
     """src, broadcast to the sizes of self and cast to its dtype: what `copy_` writes over self."""
     _check_spread(src.shape, self.shape)

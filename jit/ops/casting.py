@@ -11,6 +11,8 @@ from jit.ir.op import array, composite
 from jit.ir.samples import Sample, make, sample, strided
 from jit.ir.types import TensorType
 
+from .common import elsewhere
+
 if TYPE_CHECKING:
     from jit.ir.dtypes import DType
 
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
        kernel=Kernel(lambda device, memory_format: "cast" if device is None and memory_format is None else "",
                      step="copy", moves=True),
        grad=dict(self=lambda F, g, self_meta:
-                      F._to_copy(g, dtype=self_meta.dtype, device=self_meta.device)))  # fmt: skip
+                      F._to_copy(g, dtype=self_meta.dtype, device=elsewhere(g, self_meta))))  # fmt: skip
 def _to_copy(m: Numpy, self: Array, dtype: DType | None, device: str | None, memory_format: str | None) -> Array:
     """A copy in another dtype, on another device or in another layout; floats become integers toward zero."""
     if dtype is not None and not dtype.is_complex and self.dtype.kind == "c":

@@ -14,7 +14,7 @@ from jit.ir.op import Op, Refusal, absent
 from jit.ir.sizes import SizeExpr
 
 if TYPE_CHECKING:
-    from .protocols import Array, Ints, Number, OnnxWriter, Value
+    from .protocols import Array, Ints, Meta, Number, Numpy, OnnxWriter, Tensor, Value
 
 SIZES_ONLY = absent("only its sizes are used")
 
@@ -68,6 +68,25 @@ def divides_by_zero(op: Op, values: Sequence[Any]) -> bool:
     return op.compute_dtype(values).is_integral and not (isinstance(divisor, (int, float)) and divisor != 0)
 
 
+def elsewhere(tensor: Tensor, meta: Meta) -> Any:
+    """The device that `meta` tells of, to which `tensor` has to be brought; None if it lies there."""
+    return None if tensor.device == meta.device else meta.device
+
+
+def largest(m: Numpy, array: Array, dims: int | Ints) -> Array:
+    """The maxima over dims, which stay with size 1; of nothing -inf."""
+    sizes = [array.shape[d] for d in ((dims,) if isinstance(dims, int) else dims)]
+    if all(sizes):
+        return m.max(array, axis=dims, keepdims=True)
+    shape = [1 if d in ((dims,) if isinstance(dims, int) else dims) else n for d, n in enumerate(array.shape)]
+    return m.full(shape, -m.inf, array.dtype)
+
+
+def greatest(places: Array) -> int:
+    """The largest of whole numbers that are not negative; 0 if there are none."""
+    return int(places.max()) if places.size else 0
+
+
 # -- numbers given as attributes ---------------------------------------------------------------------------------
 
 
@@ -80,7 +99,7 @@ def times(array: Array, number: Number) -> Array:
         return array * number
     if not isinstance(number, (int, np.integer)):
         raise DTypeError(f"an integer tensor cannot be multiplied by alpha = {number}; cast the tensor to float")
-    return array * np.asarray(number).astype(array.dtype)
+    return array * np.asarray(number).astype(array.dtype)[()]
 
 
 def weighted(array: Array, alpha: Number) -> Array:

@@ -265,7 +265,7 @@ def _patches(m: Numpy, x: Array, kernel: Sequence[int], w: ConvGeometry, block: 
     gaps = [d * stride for d, stride in zip(w.dilation, x.strides[2:])]
     offset = block.batch.start * x.strides[0] + block.rows.start * steps[0]
     shape = (block.images, x.shape[1], *kernel, *block.places)
-    return m.ndarray(shape, x.dtype, x, offset, (*x.strides[:2], *gaps, *steps))
+    return m.strided(x, shape, offset, (*x.strides[:2], *gaps, *steps))
 
 
 def _last_patches(m: Numpy, x: Array, kernel: Sequence[int], w: ConvGeometry, block: _PatchBlock) -> Any:
@@ -274,7 +274,7 @@ def _last_patches(m: Numpy, x: Array, kernel: Sequence[int], w: ConvGeometry, bl
     gaps = [d * stride for d, stride in zip(w.dilation, x.strides[1:])]
     offset = block.batch.start * x.strides[0] + block.rows.start * steps[0]
     shape = (block.images, *block.places, *kernel, x.shape[-1])
-    return m.ndarray(shape, x.dtype, x, offset, (x.strides[0], *steps, *gaps, x.strides[-1]))
+    return m.strided(x, shape, offset, (x.strides[0], *steps, *gaps, x.strides[-1]))
 
 
 def _copied(m: Numpy, source: Any, scratch: _Scratch, *shape: int) -> Any:

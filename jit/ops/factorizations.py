@@ -99,7 +99,7 @@ def symmetric(*sizes: int, dtype: str = "float64") -> Any:
 
 @wide_floats
 @array("aten::linalg_lu_factor_ex(Tensor A, *, bool pivot=True, bool check_errors=False)"
-       " -> (Tensor LU, Tensor pivots, Tensor info)", raises=True,
+       " -> (Tensor LU, Tensor pivots, Tensor info)", raises=True, runs_on_host=True,
        promote=("A",), namespaces=LINALG, onnx=NO_ONNX)  # fmt: skip
 def lu_factor_ex(m: Numpy, A: Array, pivot: bool, check_errors: bool) -> Sequence[Array | None]:
     """(L and U in one matrix; the row, from 1, that each was exchanged with; the first pivot that is 0, or 0)."""
@@ -276,7 +276,7 @@ def _() -> Iterator[Sample]:
 
 @wide_floats
 @array("aten::linalg_cholesky_ex(Tensor self, *, bool upper=False, bool check_errors=False) -> (Tensor L, Tensor info)",
-       raises=True,
+       raises=True, runs_on_host=True,
        promote=("self",), namespaces=LINALG, onnx=NO_ONNX)  # fmt: skip
 def cholesky_ex(m: Numpy, self: Array, upper: bool, check_errors: bool) -> Sequence[Array | None]:
     """(L with L L^H = self, or U with U^H U = self; the order of the first minor that is not positive, or 0)."""

@@ -272,7 +272,7 @@ class Numpy(Functions[Array], Protocol):
     dtype: type[np.dtype[Any]]
     frexp: Callable[..., tuple[Array, Array]]
     iinfo: type[np.iinfo[Any]]
-    ndarray: Callable[..., Array]
+    strided: Callable[..., Array]
     ndindex: type[np.ndindex]
     nonzero: Callable[..., tuple[Array, ...]]
     result_type: Callable[..., np.dtype[Any]]

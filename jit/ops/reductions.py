@@ -19,7 +19,7 @@ from jit.ir.rows import OnArrays
 from jit.ir.samples import Sample, make, sample, strided, whole
 from jit.ir.types import TensorType
 
-from .common import accumulation, require_order, wide_sum_dtype
+from .common import accumulation, largest, require_order, wide_sum_dtype
 
 if TYPE_CHECKING:
     from .protocols import (
@@ -845,7 +845,7 @@ def logsumexp(m: Numpy, self: Array, dim: Ints, keepdim: bool) -> Array:
     """log(sum(exp(self))) over dim, without overflow."""
     dims = dims_of(self, dim)
     self = self.astype(dtypes.float_of(dtype_of(self)).numpy, copy=False)
-    top = m.max(self.real, axis=dims, keepdims=True, initial=-m.inf)
+    top = largest(m, self.real, dims)
     total = _log_of_sum(OnArrays(m, self.shape, dims), self, top)
     return total if keepdim else m.squeeze(total, dims)
 

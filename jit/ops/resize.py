@@ -53,13 +53,13 @@ def _along_dims(m: Numpy, x: Array, steps: Sequence[Any], apply: Callable[[Any, 
 
 
 def _taken(m: Numpy, x: Array, index: tuple[Array, int], dim: int) -> Array:
-    return m.take(x, index[0], axis=dim)
+    return m.take(x, m.asarray(index[0]), axis=dim)
 
 
 def _given_back(m: Numpy, x: Array, index: tuple[Array, int], dim: int) -> Array:
     """The transpose of `_taken`: `index` never falls, so what came from one entry is a run."""
     places, size = index
-    met, starts = np.unique(places, return_index=True)
+    met, starts = (m.asarray(found) for found in np.unique(places, return_index=True))
     out = m.zeros((*x.shape[:dim], size, *x.shape[dim + 1 :]), x.dtype)
     before: tuple[Any, ...] = (slice(None),) * dim
     out[(*before, met)] = m.add.reduceat(x, starts, axis=dim)
@@ -134,7 +134,7 @@ def _declare(name: str, mode: str, rank: int, samples: Callable[[], Any]) -> tup
                      grad=dict(grad_output=_named(backward_grad, "F g", settings)), namespaces=("jit",),
                      onnx=_ABSENT_BACKWARD, samples=_backward_samples(samples, rank))(
         _named(backward, "m grad_output output_size input_size", settings[1:]))  # fmt: skip
-    back.type(_local(lambda grad_output, output_size, input_size, *_: TensorType(grad_output.dtype, tuple(input_size))))
+    back.type(_local(lambda g, output_size, input_size, *_: TensorType(g.dtype, tuple(input_size), None, g.device)))
     _declare_vec(public, rank, index, samples)
     return op, back
 

@@ -148,9 +148,9 @@ def weighted(m: Numpy, x: Array, given: Taps, dim: int) -> Array:
     y = m.zeros((*x.shape[:dim], given.out, *x.shape[dim + 1 :]), x.dtype)
     before = (slice(None),) * dim
     for rows, index, weight in given.taps:
-        product = m.take(x, index, axis=dim)
-        product *= _column(weight, x, dim)
-        y[(*before, slice(None) if rows is None else rows)] += product
+        product = m.take(x, m.asarray(index), axis=dim)
+        product *= _column(m, weight, x, dim)
+        y[(*before, slice(None) if rows is None else m.asarray(rows))] += product
     return y
 
 
@@ -164,8 +164,8 @@ def weighted_back(m: Numpy, g: Array, given: Taps, dim: int) -> Array:
     before: tuple[Any, ...] = (slice(None),) * dim
     wide = np.result_type(g.dtype, np.float64)
     for rows, index, weight in given.taps:
-        product = (g if rows is None else m.take(g, rows, axis=dim)) * _column(weight, g, dim)
-        met, starts = _runs(index)
+        product = (g if rows is None else m.take(g, m.asarray(rows), axis=dim)) * _column(m, weight, g, dim)
+        met, starts = (m.asarray(found) for found in _runs(index))
         dtype = g.dtype if len(index) < 64 * len(met) else wide
         x[(*before, met)] += m.add.reduceat(product, starts, axis=dim, dtype=dtype).astype(g.dtype)
     return x
@@ -176,7 +176,7 @@ def _is_small(given: Taps) -> bool:
 
 
 def _multiplied(m: Numpy, x: Array, matrix: Array, dim: int) -> Array:
-    return m.moveaxis(m.matmul(m.moveaxis(x, dim, -1), matrix.astype(x.dtype)), -1, dim)
+    return m.moveaxis(m.matmul(m.moveaxis(x, dim, -1), m.asarray(matrix.astype(x.dtype))), -1, dim)
 
 
 @lru_cache(maxsize=64)
@@ -184,8 +184,8 @@ def _matrix(key: tuple[Any, ...]) -> Any:
     return dense(_kept(*key))
 
 
-def _column(weight: Array, x: Array, dim: int) -> Array:
-    return weight.astype(x.real.dtype).reshape(-1, *(1,) * (x.ndim - dim - 1))
+def _column(m: Numpy, weight: Array, x: Array, dim: int) -> Array:
+    return m.asarray(weight.astype(x.real.dtype).reshape(-1, *(1,) * (x.ndim - dim - 1)))
 
 
 def _runs(index: Array) -> tuple[Array, Array]:
@@ -207,8 +207,8 @@ def weighted_bytes(m: Numpy, x: Array, given: Taps, dim: int) -> Array:
     before = (slice(None),) * dim
     for rows, index, weight in merged:
         whole = np.trunc(weight * (1 << bits) + np.where(weight < 0, -0.5, 0.5)).astype(np.int32)
-        product = m.take(x, index, axis=dim) * whole.reshape(-1, *(1,) * (x.ndim - dim - 1))
-        sums[(*before, slice(None) if rows is None else rows)] += product
+        product = m.take(x, m.asarray(index), axis=dim) * m.asarray(whole.reshape(-1, *(1,) * (x.ndim - dim - 1)))
+        sums[(*before, slice(None) if rows is None else m.asarray(rows))] += product
     return m.clip(sums >> bits, 0, 255).astype(np.uint8)
 
 

@@ -19,6 +19,7 @@ from jit.ir.op import absent, array
 from jit.ir.samples import Sample, make, sample, strided
 from jit.ir.types import TensorType, contiguous_strides
 
+from .common import greatest
 from .views import as_strided as as_strided_view
 from .views import diagonal as diagonal_view
 from .views import diagonal_length, select, slice_, slice_range
@@ -380,7 +381,7 @@ def _elements_shown(m: Any, self_size: Ints, self_stride: Ints, size: Ints, stri
     """The number, in a tensor's row-major order, of each element of a window of its storage."""
     shift = max(-offset, 0)
     home, places = flat_places(m, self_size, self_stride, shift), flat_places(m, size, stride, offset + shift)
-    owner = m.full(int(max(places.max(initial=0), home.max(initial=0))) + 1, -1, m.int64)
+    owner = m.full(max(greatest(places), greatest(home)) + 1, -1, m.int64)
     owner[home.ravel()] = m.arange(home.size)
     if places.size and int(owner[places].min()) < 0:
         raise ShapeError(
@@ -529,7 +530,7 @@ def as_strided_backward(
     shift = max(-offset, 0)
     places = flat_places(m, size, stride, offset + shift)
     home = flat_places(m, self_size, self_stride, shift)
-    reach = int(max(places.max(initial=0), home.max(initial=0))) + 1
+    reach = max(greatest(places), greatest(home)) + 1
     storage = _summed(m, places, grad, reach)
     shown = m.maximum(m.bincount(home.ravel(), minlength=reach), 1)
     return (storage / shown)[home].astype(grad.dtype)
@@ -567,7 +568,7 @@ def as_strided_gather(
     shift = max(-offset, 0)
     places = flat_places(m, size, stride, offset + shift)
     home = flat_places(m, self_size, self_stride, shift)
-    reach = int(max(places.max(initial=0), home.max(initial=0))) + 1
+    reach = max(greatest(places), greatest(home)) + 1
     shown = m.maximum(m.bincount(home.ravel(), minlength=reach), 1)
     storage = _summed(m, home, self, reach) / shown
     return storage[places].astype(self.dtype)

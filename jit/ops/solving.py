@@ -43,7 +43,7 @@ def _check_sides(name: str, a: Ints, b: Ints, left: bool) -> None:
 
 @wide_floats
 @array("aten::linalg_solve_triangular(Tensor self, Tensor B, *, bool upper, bool left=True, bool unitriangular=False)"
-       " -> Tensor", promote=("self", "B"), namespaces=LINALG, onnx=NO_ONNX)  # fmt: skip
+       " -> Tensor", promote=("self", "B"), namespaces=LINALG, onnx=NO_ONNX, runs_on_host=True)  # fmt: skip
 def solve_triangular(m: Numpy, self: Array, B: Array, upper: bool, left: bool, unitriangular: bool) -> Array:
     """X with A X = B, or X A = B if not left: A is one triangle of self, with ones as diagonal if unitriangular."""
     _check_sides("linalg.solve_triangular", self.shape, B.shape, left)
@@ -115,7 +115,7 @@ def _() -> Iterator[Sample]:
 
 @wide_floats
 @array("aten::_linalg_solve(Tensor A, Tensor B) -> (Tensor result, Tensor info)", promote=("A", "B"), namespaces=(),
-       onnx=NO_ONNX)  # fmt: skip
+       onnx=NO_ONNX, runs_on_host=True)  # fmt: skip
 def _linalg_solve(m: Numpy, A: Array, B: Array) -> Sequence[Array | None]:
     """(X with A X = B; for each matrix the number of the first pivot that is 0, or 0)."""
     _check_sides("linalg.solve", A.shape, B.shape, True)

@@ -438,7 +438,7 @@ def special_spherical_bessel_j0(F: Ops, x: Tensor) -> Tensor:
 
 @real_only
 @pointwise("aten::special_airy_ai(Tensor x) -> Tensor", promote="float", namespaces=SPECIAL_ONLY, onnx=NO_ONNX,
-           cost=200, grad=NO_FORMULA, samples=unary(-6, 3, special=False))  # fmt: skip
+           cost=200, grad=NO_FORMULA, samples=unary(-6, 3, special=False), runs_on_host=True)  # fmt: skip
 def special_airy_ai(m: Math, x: Elements) -> Elements:
     """The Airy function Ai."""
     return m.where(x > 1e3, 0.0, m.special.airy(x)[0])  # SciPy does not know how small it is there
@@ -460,6 +460,7 @@ def _polynomial(name: str, what: str, evaluate: Any) -> Op:
     declared = pointwise(
         f"aten::special_{name}(Tensor x, Tensor n) -> Tensor", cost=200, promote="float", namespaces=SPECIAL_ONLY,
         onnx=NO_ONNX, grad=absent("the degree is a value, so there is no one formula"), samples=_degrees,
+        runs_on_host=True,
     )  # fmt: skip
 
     def polynomial(m: Any, x: Elements, n: Elements) -> Elements:

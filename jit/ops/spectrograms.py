@@ -39,7 +39,7 @@ def _centred(F: Ops, window: Tensor | None, n_fft: int, length: Any, like: DType
     if length == n_fft:
         return window
     if window is None:
-        window = F.ones([length], dtype=like, device="cpu")
+        window = F.ones([length], dtype=like)
     left = (n_fft - length) // 2
     return F.constant_pad_nd(window, [left, n_fft - length - left], 0)
 

@@ -553,7 +553,8 @@ def _(
     sorted_sequence: KnownType, self: KnownType, out_int32: bool, right: bool, side: str | None,
     sorter: KnownType | None,
 ) -> TensorType:  # fmt: skip
-    return TensorType(dtypes.int32 if out_int32 else dtypes.int64, getattr(self, "sizes", ()))
+    dtype = dtypes.int32 if out_int32 else dtypes.int64
+    return TensorType(dtype, getattr(self, "sizes", ()), None, sorted_sequence.device)
 
 
 @searchsorted.onnx

@@ -77,7 +77,8 @@ def _empty_averages(gradient: Any) -> dict[str, Any]:
     if gradient.ndim < 2:
         return {"step": F.zeros(()), "variance": F.zeros_like(gradient)}
     rows, columns = ([*gradient.shape[:-1], 1], [*gradient.shape[:-2], 1, gradient.shape[-1]])
-    zeros = {"row_var": F.zeros(rows, dtype=gradient.dtype), "col_var": F.zeros(columns, dtype=gradient.dtype)}
+    like = {"dtype": gradient.dtype, "device": gradient.device}
+    zeros = {"row_var": F.zeros(rows, **like), "col_var": F.zeros(columns, **like)}
     return {"step": F.zeros(()), **zeros}
 
 

@@ -270,12 +270,11 @@ def _noted(step: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _fitted(state: Mapping[str, Any], parameter: Any) -> dict[str, Any]:
-    """A copy of a saved state, its tensors of the dtype of the parameter they belong to."""
+    """A copy of a saved state, its tensors of the device and the dtype of the parameter they belong to."""
     copied = copy.deepcopy(dict(state))
-    if not parameter.is_floating_point():
-        return copied
+    dtype = parameter.dtype if parameter.is_floating_point() else None
     tensors = {k: v for k, v in copied.items() if isinstance(v, Tensor) and k not in _COUNTS}
-    return {**copied, **{k: v.to(parameter.dtype) for k, v in tensors.items()}}
+    return {**copied, **{k: v.to(device=parameter.device, dtype=dtype) for k, v in tensors.items()}}
 
 
 def _parts(value: Any) -> Any:

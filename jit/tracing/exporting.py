@@ -26,6 +26,7 @@ from jit.ir.errors import AutogradError, ExportError, UsageError
 from jit.ir.types import GeneratorType
 from jit.passes import EXPORT, run
 from jit.runtime.arrays.interpreter import Interpreter
+from jit.runtime.arrays.libraries import HOST, library_of, library_on
 
 from .comparing import shaken
 from .function import TracedFunction
@@ -158,8 +159,10 @@ def _separate(arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
 
 
 def _like(tensor: Tensor, array: Any) -> Tensor:
-    """A tensor of its own with other elements."""
-    made = tensor_of(array)
+    """A tensor of its own with other elements, where the other one lies."""
+    library = library_of(tensor._array)
+    with library.current():
+        made = tensor_of(library.taken(array))
     vars(made).update(attributes_of(tensor))
     return made.requires_grad_() if tensor.requires_grad else made
 
@@ -260,7 +263,7 @@ def _exported(recording: Recording, graph: Graph, **options: Any) -> Exported:
     initializers = {}
     for capture in recording.trace.captures.found:
         if isinstance(capture.owner, Tensor):
-            initializers[capture.value.name] = capture.owner._array
+            initializers[capture.value.name] = HOST.taken(capture.owner._array)
     present = {value.name for stage in graph.stages for value in stage.inputs}
     return export_graph(graph, None, initializers={k: v for k, v in initializers.items() if k in present}, **options)
 
@@ -302,13 +305,14 @@ def _verify(exported: Exported, call: _ExportCall, recording: Recording, graph: 
 
 def _run(call: _ExportCall, given: Any) -> tuple[list[Any], list[Any]]:
     """The arrays of some arguments, and what the function makes of them, which changes nothing else."""
-    before = [tensor._array.copy() for tensor in flatten(given)[0]]
+    before = [HOST.taken(tensor._array.copy()) for tensor in flatten(given)[0]]
     with call.preserved(), context.set_grad_enabled(call.gradients):
         return before, _outputs(call.function(*given[0], **given[1]))
 
 
 def _outputs(result: Any) -> list[Any]:
-    return [leaf._array.copy() if isinstance(leaf, Tensor) else np.asarray(leaf) for leaf in flatten(result)[0]]
+    leaves = flatten(result)[0]
+    return [HOST.taken(leaf._array.copy()) if isinstance(leaf, Tensor) else np.asarray(leaf) for leaf in leaves]
 
 
 def _sizes(call: _ExportCall, exported: Exported, names: Sequence[str]) -> Iterator[Any]:
@@ -335,7 +339,7 @@ def _of_other_data(call: _ExportCall) -> Iterator[tuple[list[Any], list[Any]]]:
 
 def _picked(pick: Callable[[Any], Any], tensor: Tensor) -> Tensor:
     """A tensor of the same sizes, of elements that `pick` chooses by their places."""
-    array = tensor._array
+    array = HOST.taken(tensor._array)
     places = pick(np.arange(array.size))
     other = np.take(array.ravel(), places, mode="wrap").reshape(array.shape) if array.size else array.copy()
     return _like(tensor, other)
@@ -348,7 +352,7 @@ def _mapped(value: Any, function: Callable[[Any], Any]) -> Any:
 
 def _resized(tensor: Tensor, sizes: Mapping[int, int]) -> Tensor:
     """Another tensor of the same kind with other sizes of some dims, its elements drawn from the old ones."""
-    array = tensor._array
+    array = HOST.taken(tensor._array)
     for dim, size in sizes.items():
         index = np.arange(size) % max(array.shape[dim], 1)
         array = np.take(array, index[::-1], axis=dim)
@@ -378,10 +382,11 @@ def _stage_run(
             array = owner._array if isinstance(owner, Tensor) else owner.state if owner is not None else None
             if array is None:
                 array = next(arguments) if number == 0 else np.ones(value.type.sizes, value.type.dtype.numpy)  # type: ignore[attr-defined]
-                array = feed[value.name] = change(array)
+                feed[value.name] = change(HOST.taken(array))
+                array = library_on(value.type.device).taken(feed[value.name])  # type: ignore[attr-defined]
             values.append(array)
         outputs, _, state = engine.run(number, values, state)
-    return list(feed.values()), [o for o in outputs if o is not None]
+    return list(feed.values()), [HOST.taken(o) for o in outputs if o is not None]
 
 
 def _intermediates(exported: Exported, recording: Recording, graph: Graph, index: int) -> dict[str, Any]:
@@ -395,7 +400,7 @@ def _intermediates(exported: Exported, recording: Recording, graph: Graph, index
     owners = [capture.owner for capture in recording.trace.captures.found]
     captured = [owner._array if isinstance(owner, Tensor) else owner.state for owner in owners]
     outputs, _, _ = Interpreter(watched, PythonHost()).run(0, [*recording.examples, *captured])
-    return dict(zip(inside.values(), outputs, strict=True))
+    return dict(zip(inside.values(), map(HOST.taken, outputs), strict=True))
 
 
 __all__ = ["ExportReport", "export_onnx"]

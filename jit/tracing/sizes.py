@@ -124,7 +124,7 @@ class SizeFamilies:
 def _general_key(key: Key, pattern: Sequence[Any] | None = None) -> Key:
     """The key with all sizes that vary made alike."""
     kinds = map(_general_kind, key.tensors, pattern or [None] * len(key.tensors))
-    return Key(key.structure, tuple(kinds), key.sharing, key.grad_mode, key.surroundings)
+    return key._replace(tensors=tuple(kinds))
 
 
 _general_kind = functools.lru_cache(maxsize=10_000)(general_kind)
@@ -134,7 +134,7 @@ _general_kind = functools.lru_cache(maxsize=10_000)(general_kind)
 def _key_without_layouts(key: Key) -> Key:
     """The key with all sizes made alike, and tensors however they lie, side by side or one within the other."""
     kinds = tuple((k[0], tuple(min(n, 2) for n in k[1]), *k[3:]) if len(k) > 2 else k for k in key.tensors)
-    return Key(key.structure, kinds, (), key.grad_mode, key.surroundings)
+    return key._replace(tensors=kinds, sharing=())
 
 
 def _what_is_open(general: Recording) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 from jit.eager import context
 from jit.eager.pytree import statics
+from jit.ir.devices import CURRENT, get_default_device
 
 from .parameters import FunctionParameters
 from .surroundings.calls import Key, TracedCall, flatten_arguments
@@ -52,5 +53,7 @@ def take_apart(
     around = but_attached(surroundings.promotions.around, [name for name, _ in attached])
     world = World(view, view_of_objects(given, view.footprint, promoted=around), given)
     sharing = sharing_of(leaves)
-    key = Key(structures, tuple(map(kind_of, leaves)), sharing, context.GRAD_ENABLED.get(), world.fingerprint)
+    kinds, number = tuple(map(kind_of, leaves)), CURRENT.get()
+    home = f"{get_default_device()} beside {number}" if number else str(get_default_device())
+    key = Key(structures, kinds, sharing, context.GRAD_ENABLED.get(), home, world.fingerprint)
     return TracedCall(args, kwargs, names, leaves, structures, world, key, promoted)

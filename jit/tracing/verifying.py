@@ -11,6 +11,7 @@ import numpy as np
 from jit.eager.pytree import Structure, flatten, statics, unflatten
 from jit.eager.tensors import Tensor, tensor_of
 from jit.ir.errors import AutogradError, Error, UsageError, VerificationError
+from jit.runtime.arrays.libraries import HOST, library_of
 
 from ..autograd import grad
 from .comparing import compare, noise_floor, shaken
@@ -97,7 +98,7 @@ def _observe(
     result = function(*unflatten(structure, copies))
     leaves_of_result, shape = flatten(result)
     outputs = [t for t in leaves_of_result if isinstance(t, Tensor)]
-    seen: dict[str, Any] = {f"output {i}": t._array.copy() for i, t in enumerate(outputs)}
+    seen: dict[str, Any] = {f"output {i}": _raw(t) for i, t in enumerate(outputs)}
     seen |= {f"number {i}": np.asarray(value) for i, value in enumerate(_numbers(shape))}
     seen["the structure of the result"] = np.frombuffer(_described(shape).encode(), np.uint8)
     seen |= {f"whether output {i} requires grad": np.asarray(t.requires_grad) for i, t in enumerate(outputs)}
@@ -108,9 +109,9 @@ def _observe(
         if orders > 1:
             seen |= _gradients_of_gradients(loss, {n: t for n, t in leaves.items() if t.requires_grad and t.is_leaf})
         loss.backward(retain_graph=True)  # nodes that were there before are the caller's
-    seen |= {f"argument {i}": t._array.copy() for i, t in enumerate(copies)}
+    seen |= {f"argument {i}": _raw(t) for i, t in enumerate(copies)}
     seen |= {f"the gradient of argument {i}": _raw(t.grad) for i, t in enumerate(copies)}
-    seen |= {name: t._array.copy() for name, t in tensors.items()}
+    seen |= {name: _raw(t) for name, t in tensors.items()}
     return seen | {f"the gradient of {name}": _raw(t.grad) for name, t in tensors.items()}
 
 
@@ -153,12 +154,14 @@ def _gradients_of_gradients(loss: Tensor, leaves: dict[str, Tensor]) -> dict[str
 
 
 def _copy(tensor: Tensor, change: Callable[[Any], Any]) -> Tensor:
-    copy = tensor_of(change(tensor._array).copy())
+    library = library_of(tensor._array)
+    with library.current():
+        copy = tensor_of(library.taken(change(HOST.taken(tensor._array)).copy()))
     return copy.requires_grad_() if tensor.requires_grad else copy
 
 
-def _raw(gradient: Tensor | None) -> Any:
-    return None if gradient is None else gradient._array.copy()
+def _raw(tensor: Tensor | None) -> Any:
+    return None if tensor is None else HOST.taken(tensor._array).copy()
 
 
 def _loss(result: Any, outputs: Sequence[Tensor], loss_fn: Any) -> Tensor:

@@ -8,8 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from jit.command import diagnosis
 from jit.command.targets import parse_dynamic
 from jit.ir.errors import UsageError
+from jit.runtime.cuda import devices
 
 PROGRAM = """
 import jit
@@ -115,6 +117,31 @@ def test_doctor_finds_every_engine_working(folder):
     done = jit_command(folder, "doctor", "--json")
     assert done.returncode == 0, done.stdout
     assert all(f["works"] or f["optional"] for f in json.loads(done.stdout))
+
+
+def finding_on_gpus() -> diagnosis.Finding:
+    [found] = [finding for finding in diagnosis.diagnose() if finding.name == "cuda"]
+    return found
+
+
+def test_doctor_names_the_gpus(gpu, monkeypatch):
+    detail = "simulated; cuda:0 is a simulated GPU of compute capability 9.0"
+    assert finding_on_gpus() == ("cuda", True, detail, True)
+    monkeypatch.setattr(devices, "driver_version", lambda: "CUDA 13.0")
+    assert finding_on_gpus().detail.startswith("CUDA 13.0; cuda:0 is ")
+
+
+def test_doctor_says_why_no_gpu_can_be_used(monkeypatch):
+    monkeypatch.setattr(devices, "device_count", lambda: "as it is not plugged in")
+    assert finding_on_gpus() == ("cuda", False, "as it is not plugged in", True)
+
+
+def test_doctor_survives_a_driver_that_fails(gpu, monkeypatch):
+    def fail() -> str:
+        raise OSError("no answer")
+
+    monkeypatch.setattr(devices, "driver_version", fail)
+    assert finding_on_gpus() == ("cuda", False, "OSError: no answer", True)
 
 
 WRONG = {

@@ -13,7 +13,7 @@ from jit.ir.geometry import wrap_dims
 from jit.ir.kernel import GROUP, ROWS, Kernel
 from jit.ir.op import OVERLOADS, REGISTRY, Op, array, pointwise
 from jit.ir.rows import OnArrays
-from jit.runtime.arrays import numpy_math
+from jit.runtime.arrays.array_math import numpy_math
 from jit.runtime.arrays.execute import execute
 
 from ..tolerances import tolerance_of

@@ -87,6 +87,16 @@ def test_as_a_program() -> None:
     assert subprocess.run([*command, "nonsense"], capture_output=True).returncode == 2
 
 
+def test_the_page_says_what_computes_on_a_gpu() -> None:
+    wanted = {
+        "tanh": "kernel", "sum": "kernel", "mm": "library", "view": "free", "square": catalog.PARTS,
+        "rand": "library, drawn on the CPU", "special_airy_ai": "host",
+    }  # fmt: skip
+    assert {name: catalog._on_gpu(*ops(name)) for name in wanted} == wanted
+    on_host = [op for op in REGISTRY.values() if catalog._on_gpu(op) == "host"]
+    assert on_host == [op for op in REGISTRY.values() if op.runs_on_host]
+
+
 def test_page_is_up_to_date() -> None:
     if PAGE.read_text(encoding="utf-8") != catalog.page():
         pytest.fail("run: python -m jit.ops.catalog docs > docs/operators.md", pytrace=False)

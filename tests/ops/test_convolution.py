@@ -17,7 +17,7 @@ from jit.ir.errors import Error
 from jit.ir.settings import SETTINGS
 from jit.ops import convolving
 from jit.ops.convolving import TABLES, Algorithm, ConvGeometry, ConvProblem, window_of
-from jit.runtime.arrays import numpy_math
+from jit.runtime.arrays.array_math import numpy_math
 from tests.ops.references.arrays import convolution, convolution_backward
 from tests.tolerances import assert_close
 

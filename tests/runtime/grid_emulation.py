@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import re
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -26,19 +25,21 @@ GPU = Target.nvidia("sm_80")
 AMD = Target.amdgpu("gfx942")
 
 SHUFFLE = """
-define internal i32 @shuffle_WAY(i32 %tid, i32 %threads, i32 %value, i32 %lanes) {
+define internal i32 @shuffle_WAY(i32 %tid, i32 %value, i32 %lanes, i32 %tail) {
   %slot = getelementptr i32, ptr @exchange, i32 %tid
   store i32 %value, ptr %slot
   call void @meet()
+  %segment = lshr i32 %tail, 8
   %lane = and i32 %tid, 31
   %warp = and i32 %tid, -32
+  %first = and i32 %lane, %segment
+  %inverse = xor i32 %segment, 31
+  %last = or i32 %first, %inverse
   %to = SOURCE
-  %ahead = icmp sge i32 %to, 0
-  %below = icmp slt i32 %to, 32
+  %ahead = icmp sge i32 %to, %first
+  %below = icmp sle i32 %to, %last
+  %valid = and i1 %ahead, %below
   %other = add i32 %warp, %to
-  %exists = icmp slt i32 %other, %threads
-  %some = and i1 %ahead, %below
-  %valid = and i1 %some, %exists
   %source = select i1 %valid, i32 %other, i32 %tid
   %from = getelementptr i32, ptr @exchange, i32 %source
   %result = load i32, ptr %from
@@ -63,7 +64,38 @@ define internal i32 @permuted(i32 %tid, i32 %threads, i32 %place, i32 %value) {
 """
 DRIVER = """
 @exchange = internal global [1024 x i32] zeroinitializer
-declare void @meet()
+@members = global i32 1
+@lost = global i32 0
+@arrived = internal global i32 0
+@round = internal global i32 0
+declare i32 @sched_yield()
+define internal void @meet() {
+entry:
+  %threads = load i32, ptr @members
+  %now = load atomic i32, ptr @round seq_cst, align 4
+  %before = atomicrmw add ptr @arrived, i32 1 seq_cst
+  %mine = add i32 %before, 1
+  %all = icmp eq i32 %mine, %threads
+  br i1 %all, label %release, label %wait
+release:
+  store atomic i32 0, ptr @arrived seq_cst, align 4
+  %next = add i32 %now, 1
+  store atomic i32 %next, ptr @round seq_cst, align 4
+  ret void
+wait:
+  %turn = phi i32 [ 0, %entry ], [ %following, %wait ]
+  %following = add i32 %turn, 1
+  %yielded = call i32 @sched_yield()
+  %seen = load atomic i32, ptr @round seq_cst, align 4
+  %same = icmp eq i32 %seen, %now
+  %patient = icmp ult i32 %turn, 30000000
+  %again = and i1 %same, %patient
+  br i1 %again, label %wait, label %leave
+leave:
+  %missed = zext i1 %same to i32
+  store i32 %missed, ptr @lost
+  ret void
+}
 define void @thread(ptr %data, ptr %geometry, ptr %errors, i32 %tid, i32 %threads, i32 %blocks) {
 entry:
   br label %loop
@@ -78,8 +110,7 @@ end:
   ret void
 }
 """
-SOURCES = {"down": "add i32 %lane, %lanes", "up": "sub i32 %lane, %lanes", "idx": "add i32 %lanes, 0"}
-MEET = ctypes.CFUNCTYPE(None)
+SOURCES = {"down": "add i32 %lane, %lanes", "up": "sub i32 %lane, %lanes", "idx": "add i32 %lanes, %first"}
 THREAD = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_int32] * 3)
 
 
@@ -93,10 +124,10 @@ def emulated(nest: Nest, inputs: list[Array], outputs: list[Array], target: Targ
 def launch(kernel: DeviceKernel, inputs: list[Array], outputs: list[Array]) -> None:
     """Run all blocks."""
     threads, alone = kernel.grid.threads, kernel.grid.kind == "points"
-    barrier = threading.Barrier(threads, timeout=60)
-    meet = MEET((lambda: None) if alone else lambda: (barrier.wait(), None)[1])
     rewritten = amd_text if kernel.target.family.name == "amdgpu" else cpu_text
-    engine = _engine(rewritten(kernel.function.text()), meet)
+    engine = _engine(rewritten(kernel.function.text()))
+    members, lost = (ctypes.c_int32.from_address(engine.get_global_value_address(n)) for n in ("members", "lost"))
+    members.value = 1 if alone else threads
     function = THREAD(engine.get_function_address("thread"))
     arrays = [*inputs, *outputs]
     data = (ctypes.c_void_p * len(arrays))(*(a.ctypes.data for a in arrays))
@@ -107,6 +138,7 @@ def launch(kernel: DeviceKernel, inputs: list[Array], outputs: list[Array]) -> N
 
     with ThreadPoolExecutor(1 if alone else threads) as pool:
         list(pool.map(run, range(threads)))
+    assert not lost.value, "some threads wait at a barrier that others never reach"
     check_status(errors.value)
 
 
@@ -121,8 +153,8 @@ def cpu_text(text: str) -> str:
     text = text.replace("call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()", "add i32 %block, 0")
     text = text.replace("call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)", "call void @meet()")
     text = text.replace(" addrspace(3)", "").replace("poison, align 16", "zeroinitializer, align 16")
-    shuffle = r"call i32 @llvm\.nvvm\.shfl\.sync\.(\w+)\.i32\(i32 -?\d+, ([^,]+), ([^,]+), i32 \d+\)"
-    text = re.sub(shuffle, r"call i32 @shuffle_\1(i32 %tid, i32 %threads, \2, \3)", text)
+    shuffle = r"call i32 @llvm\.nvvm\.shfl\.sync\.(\w+)\.i32\(i32 -?\d+, ([^,]+), ([^,]+), i32 (\d+)\)"
+    text = re.sub(shuffle, r"call i32 @shuffle_\1(i32 %tid, \2, \3, i32 \4)", text)
     text = "\n".join(line for line in text.splitlines() if not line.startswith("declare") or "nvvm" not in line)
     assert "nvvm" not in text
     shuffles = (SHUFFLE.replace("WAY", way).replace("SOURCE", source) for way, source in SOURCES.items())
@@ -150,12 +182,10 @@ def amd_text(text: str) -> str:
     return text + DRIVER + PERMUTE
 
 
-def _engine(text: str, meet: Any) -> Any:
+def _engine(text: str) -> Any:
     llvm = binding()
     module = llvm.parse_assembly(text)
     module.verify()
     engine = llvm.create_mcjit_compiler(module, Target.host().machine())
-    function = next(f for f in module.functions if f.name == "meet")
-    engine.add_global_mapping(function, ctypes.cast(meet, ctypes.c_void_p).value)
     engine.finalize_object()
     return engine

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from jit.ir.dtypes import ALL, DType, as_dtype, from_numpy
-from jit.runtime.arrays import numpy_math
+from jit.runtime.arrays.array_math import numpy_math
 from jit.runtime.kernels.codegen import compile_nest
 from jit.runtime.kernels.nest import pointwise_nest
 from jit.runtime.targets.target import Target

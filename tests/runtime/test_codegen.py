@@ -12,7 +12,7 @@ import pytest
 
 from jit.ir.dtypes import as_dtype, float32, float64
 from jit.ir.errors import CompileError
-from jit.runtime.arrays import numpy_math
+from jit.runtime.arrays.array_math import numpy_math
 from jit.runtime.kernels import lanes
 from jit.runtime.kernels.code_store import STORE
 from jit.runtime.kernels.codegen import compile_nest, compile_nests

@@ -15,7 +15,7 @@ from jit.ir.dtypes import ALL, as_dtype
 from jit.ir.errors import Error
 from jit.ir.op import REGISTRY, Op
 from jit.ir.types import contiguous_strides
-from jit.runtime.gpu.device import device_kernel, ptxas_path
+from jit.runtime.gpu.device import device_kernel
 from jit.runtime.kernels.codegen import compile_nest
 from jit.runtime.kernels.fusion import group_nest
 from jit.runtime.kernels.nest import Buffer, Nest
@@ -27,9 +27,6 @@ pytestmark = pytest.mark.llvm
 
 POINTWISE = [op for op in REGISTRY.values() if op.kind == "pointwise" and all_cases(op)]
 DTYPES = [d.name for d in ALL if not d.is_complex]
-needs_ptxas = pytest.mark.skipif(
-    ptxas_path() is None, reason="no ptxas: install a CUDA toolkit, or `pip install --no-deps nvidia-cuda-nvcc-cu12`"
-)
 operators = pytest.mark.parametrize("op", POINTWISE, ids=lambda op: op.name.removeprefix("aten::"))
 
 
@@ -96,6 +93,15 @@ def kernels(op: Op) -> tuple[list[tuple[str, Any, Any]], list[tuple[str, str, st
 def texts(op: Op) -> Iterator[Any]:
     """Distinct GPU kernels."""
     yield from {gpu.function: gpu for _, _, gpu in kernels(op)[0]}.values()
+
+
+def one(op: Op) -> Any:
+    """A GPU kernel in float32, or in the first dtype that the operator takes; None if it has none."""
+    for dtype in sorted(DTYPES, key=lambda name: name != "float32"):
+        for node in nodes(op, dtype):
+            if kernel := outcome(lambda n: device_kernel(n, GPU), node)[0]:
+                return kernel
+    return None
 
 
 @operators

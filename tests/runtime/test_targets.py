@@ -73,7 +73,7 @@ def test_an_amd_gpu_gets_assembly_of_every_group(name, arch):
     kernel = device_kernel(nest, Target.amdgpu(arch))
     assert f'.amdgcn_target "amdgcn-amd-amdhsa--{arch}' in kernel.assembly
     assert f".amdhsa_kernel {kernel.name}" in kernel.assembly and "s_endpgm" in kernel.assembly
-    shares = kernel.grid.kind == "rows" and kernel.grid.threads > 1
+    shares = kernel.grid.kind == "rows" and kernel.grid.group > 1
     assert not shares or "ds_bpermute_b32" in kernel.assembly
     assert kernel.grid.kind != "tiles" or "s_barrier" in kernel.assembly
 

@@ -368,7 +368,7 @@ class First(nn.Module):
 
 class Attending(First):
     def forward(self, x: Any) -> Any:
-        mask = nn.Transformer.generate_square_subsequent_mask(x.shape[0])
+        mask = nn.Transformer.generate_square_subsequent_mask(x.shape[0], device=x.device)
         return self.inner(x, x, x, attn_mask=mask, is_causal=True, need_weights=False)[0]
 
 

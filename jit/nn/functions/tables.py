@@ -109,7 +109,8 @@ def _bags(input: Any, offsets: Any, weights: Any) -> tuple[Any, Any, Any]:
     if offsets is not None:
         raise UsageError("embedding_bag: rows of indices are bags already; leave offsets out")
     bags, size = input.shape
-    starts = F.arange(0, bags * size, size) if size else F.zeros([bags], dtype=input.dtype)
+    home = input.device
+    starts = F.arange(0, bags * size, size, device=home) if size else F.zeros([bags], dtype=input.dtype, device=home)
     return F.reshape(input, [-1]), starts, None if weights is None else F.reshape(weights, [-1])
 
 

@@ -60,9 +60,13 @@ class _SpectralNorm(Module):
         self.dim, self.eps, self.n_power_iterations = dim % max(weight.ndim, 1), eps, n_power_iterations
         if weight.ndim > 1:
             rows, columns = self._matrix(weight).shape
-            self.register_buffer("_u", functional.normalize(F.randn((rows,), dtype=weight.dtype), dim=0, eps=eps))
-            self.register_buffer("_v", functional.normalize(F.randn((columns,), dtype=weight.dtype), dim=0, eps=eps))
+            self.register_buffer("_u", self._direction(weight, rows))
+            self.register_buffer("_v", self._direction(weight, columns))
             self._improve(self._matrix(weight.detach()), 15)
+
+    def _direction(self, weight: Any, size: int) -> Any:
+        drawn = F.randn((size,), dtype=weight.dtype, device=weight.device)
+        return functional.normalize(drawn, dim=0, eps=self.eps)
 
     def _matrix(self, weight: Any) -> Any:
         return F.flatten(F.movedim(weight, self.dim, 0), 1)
@@ -130,7 +134,7 @@ class _Orthogonal(Module):
         super().__init__()
         self.map, self.trivialized, self.sizes = map, trivialized, tuple(weight.shape)
         if trivialized:
-            self.register_buffer("base", F.eye(max(weight.shape[-2:]), dtype=weight.dtype))
+            self.register_buffer("base", F.eye(max(weight.shape[-2:]), dtype=weight.dtype, device=weight.device))
 
     def forward(self, x: Any) -> Any:
         rows, columns = x.shape[-2:]
@@ -138,7 +142,7 @@ class _Orthogonal(Module):
         n, k = max(rows, columns), min(rows, columns)
         wide = F.tril(tall)
         if n != k:
-            padding = F.zeros((*x.shape[:-2], n, n - k), dtype=x.dtype)
+            padding = F.zeros((*x.shape[:-2], n, n - k), dtype=x.dtype, device=x.device)
             wide = F.cat([wide, padding], -1)
         skew = wide - F.transpose(wide, -2, -1)
         q = F.linalg_matrix_exp(skew) if self.map == "matrix_exp" else self._cayley(skew, n)
@@ -148,7 +152,7 @@ class _Orthogonal(Module):
 
     @staticmethod
     def _cayley(skew: Any, n: int) -> Any:
-        identity = F.eye(n, dtype=skew.dtype)
+        identity = F.eye(n, dtype=skew.dtype, device=skew.device)
         return F.linalg_solve(identity - skew * 0.5, identity + skew * 0.5)
 
     def right_inverse(self, value: Any) -> Any:

@@ -69,7 +69,9 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
     """
     if permutation is None:
         return None
-    return F.scatter(F.empty_like(permutation), 0, permutation, F.arange(permutation.shape[0]))
+    return F.scatter(
+        F.empty_like(permutation), 0, permutation, F.arange(permutation.shape[0], device=permutation.device)
+    )
 
 
 def pack_padded_sequence(

@@ -1,4 +1,4 @@
-"""Strided windows into numpy arrays: how a `Geometry` becomes an array that shares memory."""
+"""Strided windows into arrays: how a `Geometry` becomes an array that shares memory."""
 
 from __future__ import annotations
 
@@ -23,7 +23,15 @@ class _StridedWindow:
 
 def address_of(array: Any) -> int:
     """The address of the first element, in bytes."""
-    return array.__array_interface__["data"][0]
+    return array.__array_interface__["data"][0] if isinstance(array, np.ndarray) else array.data.ptr
+
+
+def room_of(array: Any) -> tuple[int, int]:
+    """The memory that `array` lies in: the address of its start, and its bytes."""
+    if not isinstance(array, np.ndarray):
+        return array.data.mem.ptr, array.data.mem.size
+    owner = owner_of(array)
+    return address_of(owner), owner.nbytes
 
 
 def owner_of(array: Any) -> Any:
@@ -45,7 +53,7 @@ def geometry_of(array: Any) -> Geometry:
 
 def offset_of(array: Any) -> int:
     """The distance of the first element from the first one of the owner, in elements."""
-    return (address_of(array) - address_of(owner_of(array))) // array.itemsize
+    return (address_of(array) - room_of(array)[0]) // array.itemsize
 
 
 def window(array: Any, geometry: Geometry, dtype: Any = None) -> Any:
@@ -56,6 +64,8 @@ def window(array: Any, geometry: Geometry, dtype: Any = None) -> Any:
     dtype = array.dtype if dtype is None else dtype
     size = dtype.itemsize
     strides = tuple([s * size for s in geometry.strides])
+    if not isinstance(array, np.ndarray):
+        return type(array)(geometry.sizes, dtype, array.data + geometry.offset * size, strides)
     if dtype is array.dtype and geometry.offset >= 0 and array.flags.c_contiguous:  # several times as fast
         try:
             return np.ndarray(geometry.sizes, dtype, array, geometry.offset * size, strides)
@@ -80,14 +90,13 @@ def seen(owner: Any, interface: dict[str, Any], dtype: Any) -> Any:
 
 def restrided(array: Any, sizes: tuple[int, ...]) -> Any:
     """`array`'s memory seen with other, contiguous sizes; a longer copy of it, zeros behind, where it is too short."""
-    owner, geometry = owner_of(array), Geometry.contiguous(sizes)
-    start = offset_of(array)
-    if start + geometry.numel <= owner.size:
+    geometry, start, held = Geometry.contiguous(sizes), offset_of(array), room_of(array)[1] // array.itemsize
+    if start + geometry.numel <= held:
         return window(array, geometry)
     if (start + geometry.numel) * array.itemsize > sys.maxsize:
         raise ShapeError(f"a tensor of sizes {list(sizes)} is larger than any memory; pass smaller sizes")
-    longer = np.zeros(start + geometry.numel, array.dtype)
-    longer[: owner.size] = owner.ravel(order="K")
+    longer = np.zeros_like(array, shape=start + geometry.numel)
+    longer[:held] = window(array, Geometry((held,), (1,), -start))
     return longer[start:].reshape(sizes)
 
 
@@ -95,12 +104,11 @@ def check_inside(array: Any, geometry: Geometry) -> None:
     """ShapeError if `geometry` (offset from `array`'s first element) leaves the memory that `array` belongs to."""
     if 0 in geometry.sizes:
         return
-    owner = owner_of(array)
-    start = (address_of(array) - address_of(owner)) // array.itemsize
+    start, held = offset_of(array), room_of(array)[1] // array.itemsize
     low, high = geometry.extent()
-    if start + low < 0 or start + high >= owner.size:
+    if start + low < 0 or start + high >= held:
         raise ShapeError(
             f"as_strided: sizes {list(geometry.sizes)}, strides {list(geometry.strides)} and offset "
-            f"{start + geometry.offset} reach elements {start + low} to {start + high} of a storage of {owner.size}; "
+            f"{start + geometry.offset} reach elements {start + low} to {start + high} of a storage of {held}; "
             "pass ones that stay inside"
         )

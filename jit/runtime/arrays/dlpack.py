@@ -2,12 +2,13 @@
 
 numpy has it too, but without bfloat16 and, in the old protocol, without read-only memory. This module has both
 protocols (DLManagedTensor, and since version 1 DLManagedTensorVersioned with its flags), for memory that the CPU
-reaches.
+reaches. Memory of a GPU is lent and borrowed by the library of its arrays.
 """
 
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from typing import Any
 
 import ml_dtypes
@@ -19,8 +20,12 @@ from .arrays import address_of, seen
 
 VERSION = (1, 1)
 """The newest version of the protocol that this module has."""
-CPU, CUDA_HOST = 1, 3
-"""Kinds of devices whose memory the CPU reaches."""
+CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
+"""Kinds of devices."""
+REACHED = (CPU, CUDA_HOST)
+"""The kinds whose memory the CPU reaches."""
+GPUS = (CUDA, CUDA_MANAGED)
+"""The kinds in whose memory arrays of CuPy's lie."""
 READ_ONLY, COPIED = 1, 2
 """Bits of a versioned tensor's flags."""
 OLD, NEW = b"dltensor", b"dltensor_versioned"
@@ -119,13 +124,14 @@ def _nobody_took_it(capsule: int) -> None:
         _lent.pop(_pointer_at(capsule, name), None)
 
 
-def lend(array: Any, max_version: Any = None, copy: bool | None = None) -> Any:
+def lend(array: Any, max_version: Any = None, copy: bool | None = None, kind: int = CPU) -> Any:
     """A capsule through which others see `array`'s memory, or that of a copy.
 
     Args:
         array: What to lend.
         max_version: The newest protocol that the other side speaks; None: the one before versions.
         copy: True to lend a copy; False or None to lend the array's own memory.
+        kind: The kind of device that it lies on.
 
     Raises:
         ExchangeError: The memory is read-only, the other side's protocol cannot say so, and no copy was asked for.
@@ -136,7 +142,7 @@ def lend(array: Any, max_version: Any = None, copy: bool | None = None) -> Any:
     if copy:
         array = array.copy()
     name = NEW if versioned else OLD
-    managed = _described(array, _STRUCTURES[name]())
+    managed = _described(array, kind, _STRUCTURES[name]())
     if versioned:
         managed.major, managed.minor = VERSION
         managed.flags = (0 if array.flags.writeable else READ_ONLY) | (COPIED if copy else 0)
@@ -146,10 +152,10 @@ def lend(array: Any, max_version: Any = None, copy: bool | None = None) -> Any:
     return _new(address, name, _nobody_took_it)
 
 
-def _described(array: Any, managed: Any) -> Any:
+def _described(array: Any, kind: int, managed: Any) -> Any:
     numbers = ctypes.c_int64 * max(array.ndim, 1)
     tensor = managed.tensor
-    tensor.data, tensor.device, tensor.ndim = address_of(array), _Device(CPU, 0), array.ndim
+    tensor.data, tensor.device, tensor.ndim = address_of(array), _Device(kind, 0), array.ndim
     tensor.dtype, tensor.byte_offset = _code_of(array.dtype), 0
     tensor.shape = numbers(*array.shape)
     tensor.strides = numbers(*(s // array.itemsize for s in array.strides))
@@ -170,31 +176,56 @@ class _Loan:
             self.managed.deleter(ctypes.addressof(self.managed))
 
 
-def borrow(capsule: Any) -> Any:
-    """A numpy array of the memory that a capsule lends; the capsule is used up."""
-    name = _name_at(id(capsule)) if type(capsule).__name__ == "PyCapsule" else None
-    if name not in _STRUCTURES:
-        raise ExchangeError("this capsule lends no memory, or it was used already; ask its owner for a new one")
-    managed = _STRUCTURES[name].from_address(_pointer_at(id(capsule), name))
+def device_of(lender: Any) -> tuple[int, int]:
+    """The kind of device on which an object, or a capsule of it, lends memory, and the number among its kind."""
+    if type(lender).__name__ == "PyCapsule":
+        device = _opened(lender)[1].tensor.device
+        return device.kind, device.number
+    if not hasattr(lender, "__dlpack_device__"):
+        return CPU, 0
+    kind, number = lender.__dlpack_device__()
+    return int(kind), int(number)
+
+
+def borrow(capsule: Any, kinds: tuple[int, ...] = REACHED, make: Callable[..., Any] = seen) -> Any:
+    """An array of the memory that a capsule lends; the capsule is used up.
+
+    Args:
+        capsule: What to borrow.
+        kinds: The kinds of devices whose memory such arrays lie in.
+        make: Makes the array, given the owner of the memory, numpy's array interface and the dtype; a numpy array if
+            left out.
+
+    Raises:
+        ExchangeError: The memory cannot be used.
+    """
+    name, managed = _opened(capsule)
     if name == NEW and managed.major != VERSION[0]:
         raise ExchangeError(f"the capsule is of DLPack version {managed.major}; ask for one with max_version={VERSION}")
     tensor = managed.tensor
-    if tensor.device.kind not in (CPU, CUDA_HOST):
+    if tensor.device.kind not in kinds:
         raise ExchangeError(
             f"the memory lies on a device of kind {tensor.device.kind}, which the CPU does not reach; pass a copy on it"
         )
     dtype = _dtype_of(tensor.dtype)
     _rename(capsule, USED[name])
-    return _array_of(_Loan(managed), tensor, dtype, name == NEW and bool(managed.flags & READ_ONLY))
+    interface = _interface(tensor, dtype, name == NEW and bool(managed.flags & READ_ONLY))
+    loan = _Loan(managed)
+    return np.empty(interface["shape"], dtype) if 0 in interface["shape"] else make(loan, interface, dtype)
 
 
-def _array_of(loan: _Loan, tensor: _DLTensor, dtype: Any, readonly: bool) -> Any:
+def _opened(capsule: Any) -> tuple[bytes, Any]:
+    """The name of an unused capsule, and the structure in it."""
+    name = _name_at(id(capsule)) if type(capsule).__name__ == "PyCapsule" else None
+    if name not in _STRUCTURES:
+        raise ExchangeError("this capsule lends no memory, or it was used already; ask its owner for a new one")
+    return name, _STRUCTURES[name].from_address(_pointer_at(id(capsule), name))
+
+
+def _interface(tensor: _DLTensor, dtype: Any, readonly: bool) -> dict[str, Any]:
     shape = tuple(tensor.shape[d] for d in range(tensor.ndim))
-    if 0 in shape:
-        return np.empty(shape, dtype)
-    interface = {
+    return {
         "version": 3, "shape": shape, "typestr": dtype.str,
         "data": ((tensor.data or 0) + tensor.byte_offset, readonly),
         "strides": tuple(tensor.strides[d] * dtype.itemsize for d in range(len(shape))) if tensor.strides else None,
     }  # fmt: skip
-    return seen(loan, interface, dtype)

@@ -1,4 +1,4 @@
-"""Runs one primitive operator on numpy arrays: the single place where eager mode and the interpreter compute.
+"""Runs one primitive operator on arrays: the single place where eager mode and the interpreter compute.
 
 Operands are cast before the body runs, by ATen's rules rather than numpy's; 16-bit floats compute in float32 and
 round once, at the end of the op.
@@ -20,11 +20,15 @@ from jit.ir.op import Op
 from jit.ir.random_state import RandomState
 from jit.ir.refusals import FOREIGN, refusal
 
-from . import arrays, large, numpy_math
+from . import arrays, large, libraries
+from .libraries import HOST, ArrayLibrary
+from .placing import library_for, placed
 
 _HALVES = (dtypes.float16.numpy, dtypes.bfloat16.numpy)
 _SINGLE = dtypes.float32.numpy
 _compute_dtypes: dict[Any, Any] = {}
+TRANSFERS: list[Callable[[Op], None]] = []
+"""Functions that are told of each operator that goes to the CPU and back."""
 
 
 class _Warnings:
@@ -51,17 +55,30 @@ def execute(op: Op, values: Sequence[Any], state: RandomState | None = None) -> 
     A random op takes the generator's `state` and appends the successor to its results.
 
     Raises:
-        Error: The operands do not fit the operator or each other.
+        Error: The operands do not fit the operator or each other, or lie on different devices.
     """
     try:
-        return _RUNNERS[op.kind](op, values, state)
+        if not libraries.FINDERS:
+            return _RUNNERS[op.kind](op, values, state, HOST)
+        return _execute_on(library_for(op, values), op, values, state)
     except Error:
         raise
     except FOREIGN as error:
         raise refusal(op, values, error) from error
 
 
-def _run_view(op: Op, values: Sequence[Any], state: Any) -> list[Any]:
+def _execute_on(library: ArrayLibrary, op: Op, values: Sequence[Any], state: Any) -> list[Any]:
+    """Run `op` on a device; on the CPU and back again, if its body needs that."""
+    with library.current():
+        if not op.runs_on_host:
+            return _RUNNERS[op.kind](op, placed(op, values, library), state, library)
+        for tell in TRANSFERS:
+            tell(op)
+        results = _RUNNERS[op.kind](op, placed(op, values, HOST), state, HOST)
+        return [library.taken(result) if libraries.is_array(result) else result for result in results]
+
+
+def _run_view(op: Op, values: Sequence[Any], state: Any, library: ArrayLibrary) -> list[Any]:
     source = values[0]
     if op.is_absolute:
         geometries: Any = _absolute(op, values)
@@ -83,36 +100,37 @@ def _absolute(op: Op, values: Sequence[Any]) -> Geometry:
     return geometry
 
 
-def _run_pointwise(op: Op, values: Sequence[Any], state: Any) -> list[Any]:
-    final, wide = _dtypes_of(op, values)
-    is_large = large.is_large(op, values, final.itemsize)
+def _run_pointwise(op: Op, values: Sequence[Any], state: Any, library: ArrayLibrary) -> list[Any]:
+    array = library.array
+    final, wide = _dtypes_of(op, values, array)
+    is_large = library is HOST and large.is_large(op, values, final.itemsize)
     args = list(values)
     for index in op.promoted:
         value = args[index]
-        if op.keeps_numbers and not isinstance(value, np.ndarray):
+        if op.keeps_numbers and not isinstance(value, array):
             value = fitted(value, wide)
-        if value is not None and (not isinstance(value, np.ndarray) or (value.dtype != wide and not is_large)):
-            args[index] = np.asarray(value).astype(wide)
-            if op.tells_numbers and not isinstance(value, np.ndarray):
+        if value is not None and (not isinstance(value, array) or (value.dtype != wide and not is_large)):
+            args[index] = library.taken(value).astype(wide)
+            if op.tells_numbers and not isinstance(value, array):
                 args[index] = args[index][()]
     token = _warnings.set(_SILENCE)
     try:
         if is_large:
             return [large.pointwise(op, args, final, wide)]
-        return [_as_array((op.numpy_body or op.body)(numpy_math, *args), final)]
+        return [_as_array((op.numpy_body or op.body)(library.math, *args), final, library)]
     except ValueError:
-        broadcast_shapes(*(args[i].shape for i in op.tensors if isinstance(args[i], np.ndarray)))  # says what is wrong
+        broadcast_shapes(*(args[i].shape for i in op.tensors if isinstance(args[i], array)))  # says what is wrong
         raise
     finally:
         _warnings.reset(token)
 
 
-def _dtypes_of(op: Op, values: Sequence[Any]) -> tuple[Any, Any]:
+def _dtypes_of(op: Op, values: Sequence[Any], array: Any) -> tuple[Any, Any]:
     """(the dtype of the result, the dtype that the body computes in), cached by what the rule looks at."""
     key: list[Any] = [op.name]
     for index in op.promoted:
         value = values[index]
-        key += (value.dtype, value.ndim > 0) if type(value) is np.ndarray else _signature(value)
+        key += (value.dtype, value.ndim > 0) if type(value) is array else _signature(value)
     found = _compute_dtypes.get(tuple(key))
     if found is None:
         computed = op.compute_dtype(values)
@@ -128,29 +146,29 @@ def _signature(value: Any) -> Any:
     return type(value), type(value) is int and value < 0
 
 
-def _run_array(op: Op, values: Sequence[Any], state: Any) -> list[Any]:
-    args, half = _widened(op, values)
+def _run_array(op: Op, values: Sequence[Any], state: Any, library: ArrayLibrary) -> list[Any]:
+    args, half = _widened(op, values, library)
     token = _warnings.set(_SILENCE)
     try:
-        return _results((op.numpy_body or op.body)(numpy_math, *args), half, op.lays_out)
+        return _results((op.numpy_body or op.body)(library.math, *args), half, library, op.lays_out)
     finally:
         _warnings.reset(token)
 
 
-def _run_random(op: Op, values: Sequence[Any], state: Any) -> list[Any]:
+def _run_random(op: Op, values: Sequence[Any], state: Any, library: ArrayLibrary) -> list[Any]:
     args = [v for a, v in zip(op.arguments, values, strict=True) if a.type.base != "Generator"]
     with np.errstate(all="ignore"):
-        result, words = op.body(numpy_math, state, *args)
-        return [*_results(result, None), state.advance(words)]
+        result, words = op.body(library.math, state, *args)
+        return [*_results(result, None, library), state.advance(words)]
 
 
-def _widened(op: Op, values: Sequence[Any]) -> tuple[list[Any], Any]:
+def _widened(op: Op, values: Sequence[Any], library: ArrayLibrary) -> tuple[list[Any], Any]:
     """Arguments promoted as the op asks, 16-bit floats as float32; and the 16-bit dtype that results round to."""
     args = list(values)
     if op.promoted:
         dtype = op.compute_dtype(values).numpy
         for index in op.promoted:
-            args[index] = _map(args[index], lambda a: np.asarray(a).astype(dtype, copy=False))
+            args[index] = _map(args[index], lambda a: library.taken(a).astype(dtype, copy=False))
     found: list[Any] = []
 
     def widen(array: Any) -> Any:
@@ -173,22 +191,25 @@ def _map(value: Any, function: Callable[[Any], Any]) -> Any:
     return function(value)
 
 
-def _results(result: Any, half: Any, laid_out: bool = False) -> list[Any]:
+def _results(result: Any, half: Any, library: ArrayLibrary, laid_out: bool = False) -> list[Any]:
     many = result if isinstance(result, (tuple, list)) else [result]
-    return [_as_array(r, half if half is not None and np.asarray(r).dtype == _SINGLE else None, laid_out) for r in many]
+    return [
+        _as_array(r, half if half is not None and library.taken(r).dtype == _SINGLE else None, library, laid_out)
+        for r in many
+    ]
 
 
-def _as_array(result: Any, dtype: Any, laid_out: bool = False) -> Any:
+def _as_array(result: Any, dtype: Any, library: ArrayLibrary, laid_out: bool = False) -> Any:
     """An array of `dtype`, if that is given; row-major, as type rules say, unless the op has `laid_out` its result."""
     if result is None:  # an undefined result, such as a gradient that was masked out
         return None
-    array = result if isinstance(result, np.ndarray) else np.asarray(result)
+    array = result if isinstance(result, library.array) else library.taken(result)
     if dtype is not None and array.dtype != dtype:
         return array.astype(dtype, order="K" if laid_out else "C")
-    return array if laid_out or array.flags.c_contiguous else large.row_major(array)
+    return array if laid_out or array.flags.c_contiguous else library.row_major(array)
 
 
-_RUNNERS: dict[str, Callable[[Op, Sequence[Any], Any], list[Any]]] = {
+_RUNNERS: dict[str, Callable[[Op, Sequence[Any], Any, ArrayLibrary], list[Any]]] = {
     "view": _run_view,
     "pointwise": _run_pointwise,
     "array": _run_array,

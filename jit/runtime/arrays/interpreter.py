@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 import numpy as np
@@ -122,6 +122,11 @@ class Assembler:
         program.nodes.insert(0, Node(None, "prim::sizes", (), {}))
         return register
 
+    @cached_property
+    def sizes_register(self) -> int:
+        """The register of the values of all symbols."""
+        return self.register_of_sizes(self.symbols)
+
     @property
     def symbols(self) -> list[SizeSymbol]:
         """The symbols of which nodes speak; an input that has others alone need not be there."""
@@ -154,7 +159,7 @@ class Assembler:
         """Add the instructions of a node; `registers` are those of a body."""
         registers = self.registers if registers is None else registers
         body = node.attributes.get("body")
-        if isinstance(body, Graph) and (node.kind != "prim::FusionGroup" or symbols_in(body.nodes)):
+        if isinstance(body, Graph) and not (node.kind == "prim::FusionGroup" and self._has_kernel(node, body)):
             self._lower_body(node, body, program, registers)
             return
         places: Places = registers
@@ -167,6 +172,12 @@ class Assembler:
         results = [self.new_register(value, registers) for value in node.outputs]
         program.instructions.append(self.instruction(node, results, places))
         program.nodes.append(node)
+
+    @staticmethod
+    def _has_kernel(node: Node, body: Graph) -> bool:
+        """Whether a group runs as a kernel; where sizes vary, that is the matter of plans, unless it is on a device."""
+        outside = isinstance(node.outputs[0].type, TensorType) and node.outputs[0].type.device != "cpu"
+        return outside or not symbols_in(body.nodes)
 
     def _lower_body(self, node: Node, body: Graph, program: Program, registers: dict[Value, int]) -> None:
         """A composite runs as its parts, in the same register file."""
@@ -283,12 +294,11 @@ class Interpreter(Runner):
         return [file[r] for r in results]
 
 
-def fused_group(node: Node) -> FusedGroup:
-    """The callable for a FusionGroup node, which goes node by node where there is no kernel."""
+def fused_group(body: Graph) -> FusedGroup:
+    """The callable for the body of a FusionGroup node, which goes node by node where there is no kernel."""
     from ..kernels.fusion import FusedGroup
 
-    body: Graph = node.attributes["body"]
-    return FusedGroup(node, lambda inputs: Interpreter(body).run(0, inputs)[0])
+    return FusedGroup(body, lambda inputs: Interpreter(body).run(0, inputs)[0])
 
 
 def _touching(run: Instruction, node: Node, results: Sequence[int], registers: Places) -> Instruction:
@@ -453,15 +463,34 @@ def _evaluate(assembler: Assembler, node: Node, results: list[int], registers: P
     return _touching(run, node, results, registers)
 
 
-def _fusion_group(_: Assembler, node: Node, results: list[int], registers: Places) -> Instruction:
+def _fusion_group(assembler: Assembler, node: Node, results: list[int], registers: Places) -> Instruction:
+    body: Graph = node.attributes["body"]
+    if symbols_in(body.nodes):
+        return _sized_group(assembler, node, results, registers)
     inputs = [registers[value] for value in node.inputs]
-    kernel = fused_group(node)
+    kernel = fused_group(body)
 
     def run(r: Registers) -> None:
         for result, value in zip(results, kernel([r[i] for i in inputs]), strict=True):
             r[result] = value
 
     return _touching(run, node, results, registers)
+
+
+def _sized_group(assembler: Assembler, node: Node, results: list[int], registers: Places) -> Instruction:
+    """A group of another device, whose kernel is made for the sizes that come."""
+    from ..kernels.fusion import SizedGroup
+
+    inputs = [registers[value] for value in node.inputs]
+    kernel, sizes = SizedGroup(node.attributes["body"], assembler.symbols, fused_group), assembler.sizes_register
+
+    def run(r: Registers) -> None:
+        for result, value in zip(results, kernel(r[sizes], [r[i] for i in inputs]), strict=True):
+            r[result] = value
+
+    run = _touching(run, node, results, registers)  # type: ignore[assignment]
+    run.touched = (*run.touched, sizes)  # type: ignore[attr-defined]
+    return run
 
 
 _PRIMITIVES: dict[str, Callable[[Assembler, Node, list[int], Places], Instruction]] = {

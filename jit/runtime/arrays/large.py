@@ -24,7 +24,8 @@ import numpy as np
 
 from jit.ir.op import Op
 
-from . import blocks, numpy_math
+from . import blocks
+from .array_math import numpy_math
 
 PART = 1 << 16
 """Elements that a body gets at once: a few arrays of them fit into a core's own cache."""

@@ -27,17 +27,7 @@ from numpy.typing import DTypeLike, NDArray
 from jit.ir.errors import DTypeError, UsageError
 from jit.ir.random_state import RandomState
 
-__all__ = [
-    "blocks_used",
-    "exponential",
-    "normal",
-    "permutation",
-    "philox4x32",
-    "randint",
-    "random_bits",
-    "uniform",
-    "words_per_element",
-]
+__all__ = ["NUMPY", "Philox", "blocks_used", "words_per_element"]
 
 Kind = Literal["bits", "uniform", "normal", "exponential", "randint", "permutation"]
 Shape = tuple[int, ...]
@@ -79,179 +69,207 @@ def blocks_used(kind: Kind, numel: int, dtype: DTypeLike = np.float32) -> int:
     return -(-numel * words_per_element(kind, dtype) // WORDS_PER_BLOCK)
 
 
-def philox4x32(counters: Words, key: tuple[int, int]) -> Words:
-    """The ten-round Philox function itself.
+class Philox:
+    """The draws, as arrays of one library.
 
     Args:
-        counters: uint32[n, 4], a counter in each row, its lowest word first.
-        key: The low and the high word of the key.
-
-    Returns:
-        uint32[n, 4]: a block of random words for each counter.
-
-    >>> [hex(word) for word in philox4x32(np.zeros((1, 4), np.uint32), (0, 0))[0]]
-    ['0x6627e8d5', '0xe169c58d', '0xbc57ac4c', '0x9b00dbd8']
+        library: numpy, or a library with its names.
+        at_once: The most blocks that are computed at once.
     """
-    words = counters.T.astype(np.uint64)
-    even, odd = _philox_rounds(words[0::2].copy(), words[1::2].copy(), key)
-    return np.stack([even[0], odd[0], even[1], odd[1]], axis=1).astype(np.uint32)
 
+    def __init__(self, library: Any, at_once: int) -> None:
+        self._m, self._at_once = library, at_once
+        self.blocks_used = blocks_used
 
-def random_bits(state: RandomState, n: int) -> Words:
-    """Draws `n` words.
+    def philox4x32(self, counters: Words, key: tuple[int, int]) -> Words:
+        """The ten-round Philox function itself.
 
-    Returns:
-        uint32[n]; it spends `blocks_used("bits", n)` blocks of `state`.
+        Args:
+            counters: uint32[n, 4], a counter in each row, its lowest word first.
+            key: The low and the high word of the key.
 
-    >>> bool((random_bits(RandomState(1), 8)[4:] == random_bits(RandomState(1, offset=1), 4)).all())
-    True
-    """
-    blocks = blocks_used("bits", n)
-    words = np.empty((blocks, WORDS_PER_BLOCK), np.uint32)
-    key = state.seed & 0xFFFFFFFF, state.seed >> 32
-    for start in range(0, blocks, BLOCKS_AT_ONCE):
-        part = words[start : start + BLOCKS_AT_ONCE]
-        even, odd = _philox_rounds(*_counters(state.offset + start, len(part)), key)
-        part[:, 0::2] = even.T
-        part[:, 1::2] = odd.T
-    return words.reshape(-1)[:n]
+        Returns:
+            uint32[n, 4]: a block of random words for each counter.
 
+        >>> [hex(word) for word in NUMPY.philox4x32(np.zeros((1, 4), np.uint32), (0, 0))[0]]
+        ['0x6627e8d5', '0xe169c58d', '0xbc57ac4c', '0x9b00dbd8']
+        """
+        words = counters.T.astype(np.uint64)
+        even, odd = self._philox_rounds(words[0::2].copy(), words[1::2].copy(), key)
+        return self._m.stack([even[0], odd[0], even[1], odd[1]], axis=1).astype(np.uint32)
 
-def uniform(state: RandomState, shape: Shape, dtype: DTypeLike = np.float32) -> Floats:
-    """Draws numbers from [0, 1), multiples of 2**-53 (float64), 2**-24 (float32), 2**-11 (float16) or 2**-8 (bfloat16).
+    def random_bits(self, state: RandomState, n: int) -> Words:
+        """Draws `n` words.
 
-    Args:
-        state: Where the sequence is read; spends `blocks_used("uniform", numel, dtype)` blocks.
-        shape: The shape of the result.
-        dtype: float64, float32, float16 or bfloat16.
+        Returns:
+            uint32[n]; it spends `blocks_used("bits", n)` blocks of `state`.
 
-    Returns:
-        An array of that shape and dtype.
+        >>> bool((NUMPY.random_bits(RandomState(1), 8)[4:] == NUMPY.random_bits(RandomState(1, offset=1), 4)).all())
+        True
+        """
+        blocks = blocks_used("bits", n)
+        words = self._m.empty((blocks, WORDS_PER_BLOCK), np.uint32)
+        key = state.seed & 0xFFFFFFFF, state.seed >> 32
+        for start in range(0, blocks, self._at_once):
+            part = words[start : start + self._at_once]
+            even, odd = self._philox_rounds(*self._counters(state.offset + start, len(part)), key)
+            part[:, 0::2] = even.T
+            part[:, 1::2] = odd.T
+        return words.reshape(-1)[:n]
 
-    Raises:
-        DTypeError: The dtype is another one.
+    def uniform(self, state: RandomState, shape: Shape, dtype: DTypeLike = np.float32) -> Floats:
+        """Draws numbers from [0, 1), multiples of 2**-53 (float64), 2**-24 (float32), 2**-11 or 2**-8 (16-bit types).
 
-    >>> uniform(RandomState(seed=0), (2, 3)).shape
-    (2, 3)
-    """
-    dtype = _float_dtype(dtype)
-    bits = SIGNIFICANT_BITS[dtype]
-    words = _element_words(state, "uniform", shape, dtype)
-    np.right_shift(words, words.dtype.type(words.itemsize * 8 - bits), out=words)
-    values = words.view(f"int{words.itemsize * 8}").astype(dtype)  # signed integers convert faster
-    values *= dtype.type(2.0**-bits)
-    return values.reshape(shape)
+        Args:
+            state: Where the sequence is read; spends `blocks_used("uniform", numel, dtype)` blocks.
+            shape: The shape of the result.
+            dtype: float64, float32, float16 or bfloat16.
 
+        Returns:
+            An array of that shape and dtype.
 
-def normal(state: RandomState, shape: Shape, dtype: DTypeLike = np.float32) -> Floats:
-    """Draws numbers of mean 0 and variance 1 by the method of Box and Muller, in float64, rounded once to `dtype`.
+        Raises:
+            DTypeError: The dtype is another one.
 
-    Args:
-        state: Where the sequence is read; spends `blocks_used("normal", numel, dtype)` blocks.
-        shape: The shape of the result.
-        dtype: float64, float32, float16 or bfloat16.
+        >>> NUMPY.uniform(RandomState(seed=0), (2, 3)).shape
+        (2, 3)
+        """
+        dtype = _float_dtype(dtype)
+        bits = SIGNIFICANT_BITS[dtype]
+        words = self._element_words(state, "uniform", shape, dtype)
+        self._m.right_shift(words, words.dtype.type(words.itemsize * 8 - bits), out=words)
+        values = words.view(f"int{words.itemsize * 8}").astype(dtype)  # signed integers convert faster
+        values *= dtype.type(2.0**-bits)
+        return values.reshape(shape)
 
-    Returns:
-        An array of that shape and dtype; no number is beyond 6.8 (in float64: 8.6).
+    def normal(self, state: RandomState, shape: Shape, dtype: DTypeLike = np.float32) -> Floats:
+        """Draws numbers of mean 0 and variance 1 by the method of Box and Muller, in float64, rounded once to `dtype`.
 
-    Raises:
-        DTypeError: The dtype is another one.
+        Args:
+            state: Where the sequence is read; spends `blocks_used("normal", numel, dtype)` blocks.
+            shape: The shape of the result.
+            dtype: float64, float32, float16 or bfloat16.
 
-    >>> normal(RandomState(seed=0), (2, 3), np.float64).dtype
-    dtype('float64')
-    """
-    dtype = _float_dtype(dtype)
-    numel = _numel(shape)
-    pairs = _inside_unit_interval(_element_words(state, "normal", (numel + numel % 2,), dtype)).reshape(-1, 2)
-    radius = np.sqrt(-2.0 * np.log(pairs[:, 0]))
-    angle = 2.0 * np.pi * pairs[:, 1]
-    pairs[:, 0] = radius * np.cos(angle)
-    pairs[:, 1] = radius * np.sin(angle)
-    return pairs.reshape(-1)[:numel].astype(dtype, copy=False).reshape(shape)
+        Returns:
+            An array of that shape and dtype; no number is beyond 6.8 (in float64: 8.6).
 
+        Raises:
+            DTypeError: The dtype is another one.
 
-def exponential(state: RandomState, shape: Shape, dtype: DTypeLike = np.float32) -> Floats:
-    """Draws numbers of mean 1 from the exponential distribution, in float64, rounded once to `dtype`; none is zero.
+        >>> NUMPY.normal(RandomState(seed=0), (2, 3), np.float64).dtype
+        dtype('float64')
+        """
+        dtype = _float_dtype(dtype)
+        numel = _numel(shape)
+        pairs = _inside_unit_interval(self._element_words(state, "normal", (numel + numel % 2,), dtype)).reshape(-1, 2)
+        radius = self._m.sqrt(-2.0 * self._m.log(pairs[:, 0]))
+        angle = 2.0 * np.pi * pairs[:, 1]
+        pairs[:, 0] = radius * self._m.cos(angle)
+        pairs[:, 1] = radius * self._m.sin(angle)
+        return pairs.reshape(-1)[:numel].astype(dtype, copy=False).reshape(shape)
 
-    Args:
-        state: Where the sequence is read; spends `blocks_used("exponential", numel, dtype)` blocks.
-        shape: The shape of the result.
-        dtype: float64, float32, float16 or bfloat16.
+    def exponential(self, state: RandomState, shape: Shape, dtype: DTypeLike = np.float32) -> Floats:
+        """Draws numbers of mean 1 from the exponential distribution, in float64, rounded once to `dtype`; none is zero.
 
-    Returns:
-        An array of that shape and dtype, positive throughout, so that one may divide by it.
+        Args:
+            state: Where the sequence is read; spends `blocks_used("exponential", numel, dtype)` blocks.
+            shape: The shape of the result.
+            dtype: float64, float32, float16 or bfloat16.
 
-    Raises:
-        DTypeError: The dtype is another one.
+        Returns:
+            An array of that shape and dtype, positive throughout, so that one may divide by it.
 
-    >>> bool((exponential(RandomState(seed=0), (4,)) > 0).all())
-    True
-    """
-    dtype = _float_dtype(dtype)
-    values = -np.log(_inside_unit_interval(_element_words(state, "exponential", shape, dtype)))
-    if dtype == np.float16:
-        np.maximum(values, 2.0**-24, out=values)  # the smallest number of float16, which would round lesser ones to 0
-    return values.astype(dtype, copy=False).reshape(shape)
+        Raises:
+            DTypeError: The dtype is another one.
 
+        >>> bool((NUMPY.exponential(RandomState(seed=0), (4,)) > 0).all())
+        True
+        """
+        dtype = _float_dtype(dtype)
+        values = -self._m.log(_inside_unit_interval(self._element_words(state, "exponential", shape, dtype)))
+        if dtype == np.float16:
+            self._m.maximum(
+                values, 2.0**-24, out=values
+            )  # the smallest number of float16, which would round lesser ones to 0
+        return values.astype(dtype, copy=False).reshape(shape)
 
-def randint(state: RandomState, low: int, high: int, shape: Shape) -> NDArray[np.int64]:
-    """Draws whole numbers from `low` to `high - 1`.
+    def randint(self, state: RandomState, low: int, high: int, shape: Shape) -> NDArray[np.int64]:
+        """Draws whole numbers from `low` to `high - 1`.
 
-    Of a range of r numbers none is likelier than another by more than a factor of 1 + r / 2**64.
+        Of a range of r numbers none is likelier than another by more than a factor of 1 + r / 2**64.
 
-    Args:
-        state: Where the sequence is read; spends `blocks_used("randint", numel)` blocks.
-        low: The smallest number, -2**63 or more.
-        high: One more than the largest number, 2**63 or less.
-        shape: The shape of the result.
+        Args:
+            state: Where the sequence is read; spends `blocks_used("randint", numel)` blocks.
+            low: The smallest number, -2**63 or more.
+            high: One more than the largest number, 2**63 or less.
+            shape: The shape of the result.
 
-    Returns:
-        int64 array of that shape.
+        Returns:
+            int64 array of that shape.
 
-    Raises:
-        UsageError: The range is empty or reaches beyond int64.
+        Raises:
+            UsageError: The range is empty or reaches beyond int64.
 
-    >>> sorted(set(randint(RandomState(seed=0), 1, 7, (100,)).tolist()))
-    [1, 2, 3, 4, 5, 6]
-    """
-    if not -(2**63) <= low < high <= 2**63:
-        raise UsageError(f"randint from {low} to {high} has no int64 to draw; take low < high within int64.")
-    values = _element_words(state, "randint", shape)
-    if high - low < 2**64:
-        values = _high_product(values, high - low)
-    values += np.uint64(low % 2**64)  # wraps around, as two's complement wants
-    return values.view(np.int64).reshape(shape)
+        >>> sorted(set(NUMPY.randint(RandomState(seed=0), 1, 7, (100,)).tolist()))
+        [1, 2, 3, 4, 5, 6]
+        """
+        if not -(2**63) <= low < high <= 2**63:
+            raise UsageError(f"randint from {low} to {high} has no int64 to draw; take low < high within int64.")
+        values = self._element_words(state, "randint", shape)
+        if high - low < 2**64:
+            values = _high_product(values, high - low)
+        values += np.uint64(low % 2**64)  # wraps around, as two's complement wants
+        return values.view(np.int64).reshape(shape)
 
+    def permutation(self, state: RandomState, n: int) -> NDArray[np.int64]:
+        """Draws an order of the numbers from 0 to `n - 1`, by sorting them by random 64-bit keys.
 
-def permutation(state: RandomState, n: int) -> NDArray[np.int64]:
-    """Draws an order of the numbers from 0 to `n - 1`, by sorting them by random 64-bit keys.
+        Returns:
+            int64[n]; it spends `blocks_used("permutation", n)` blocks of `state`.
 
-    Returns:
-        int64[n]; it spends `blocks_used("permutation", n)` blocks of `state`.
+        >>> sorted(NUMPY.permutation(RandomState(seed=0), 5).tolist())
+        [0, 1, 2, 3, 4]
+        """
+        return self._m.argsort(self._element_words(state, "permutation", (n,)), kind="stable").astype(
+            np.int64, copy=False
+        )
 
-    >>> sorted(permutation(RandomState(seed=0), 5).tolist())
-    [0, 1, 2, 3, 4]
-    """
-    return np.argsort(_element_words(state, "permutation", (n,)), kind="stable").astype(np.int64, copy=False)
+    def _philox_rounds(
+        self, even: NDArray[np.uint64], odd: NDArray[np.uint64], key: tuple[int, int]
+    ) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+        """Turns words 0 and 2 (`even`, uint64[2, n]) and 1 and 3 (`odd`) of n counters into random words, in place.
 
+        A round multiplies words 0 and 2 by a constant each. The other one's product gives the new words: its upper
+        half, mixed with the old odd word and the key, the even word; its lower half the odd word.
+        """
+        keys, multipliers = self._m.asarray(_round_keys(*key)), self._m.asarray(MULTIPLIERS)
+        product = self._m.empty_like(even)
+        other = product[::-1]
+        for round_key in keys:
+            self._m.multiply(even, multipliers, out=product)
+            self._m.right_shift(other, WORD_BITS, out=even)
+            even ^= odd
+            even ^= round_key
+            self._m.bitwise_and(other, LOW_WORD, out=odd)
+        return even, odd
 
-def _philox_rounds(
-    even: NDArray[np.uint64], odd: NDArray[np.uint64], key: tuple[int, int]
-) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    """Turns words 0 and 2 (`even`, uint64[2, n]) and words 1 and 3 (`odd`) of n counters into random words, in place.
+    def _counters(self, first: int, count: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+        """Words 0 and 2, and words 1 and 3, of the counters from block `first` (modulo 2**64) on: uint64[2, count]."""
+        block = self._m.arange(count, dtype=np.uint64)
+        block += np.uint64(first % 2**64)
+        even = self._m.zeros((2, count), np.uint64)
+        odd = self._m.zeros((2, count), np.uint64)
+        self._m.bitwise_and(block, LOW_WORD, out=even[0])
+        self._m.right_shift(block, WORD_BITS, out=odd[0])
+        return even, odd
 
-    A round multiplies words 0 and 2 by a constant each. The other one's product gives the new words: its upper half,
-    mixed with the old odd word and the key, the even word; its lower half the odd word.
-    """
-    product = np.empty_like(even)
-    other = product[::-1]
-    for round_key in _round_keys(*key):
-        np.multiply(even, MULTIPLIERS, out=product)
-        np.right_shift(other, WORD_BITS, out=even)
-        even ^= odd
-        even ^= round_key
-        np.bitwise_and(other, LOW_WORD, out=odd)
-    return even, odd
+    def _element_words(
+        self, state: RandomState, kind: Kind, shape: Shape, dtype: DTypeLike = np.float32
+    ) -> NDArray[Any]:
+        """The flat bits of the elements of a draw: uint32, or uint64 where two words go into one."""
+        words_each = words_per_element(kind, dtype)
+        words = self.random_bits(state, _numel(shape) * words_each)
+        return words if words_each == 1 else words.astype("<u4", copy=False).view("<u8").astype(np.uint64, copy=False)
 
 
 @lru_cache(maxsize=16)
@@ -259,24 +277,6 @@ def _round_keys(low: int, high: int) -> NDArray[np.uint64]:
     """uint64[ROUNDS, 2, 1]: the key, and for each further round one step more, each word modulo 2**32."""
     steps = np.arange(ROUNDS, dtype=np.uint64).reshape(ROUNDS, 1, 1) * KEY_STEPS
     return (np.array([[low], [high]], np.uint64) + steps) & LOW_WORD
-
-
-def _counters(first: int, count: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    """Words 0 and 2, and words 1 and 3, of the counters from block `first` (modulo 2**64) on: uint64[2, count] each."""
-    block = np.arange(count, dtype=np.uint64)
-    block += np.uint64(first % 2**64)
-    even = np.zeros((2, count), np.uint64)
-    odd = np.zeros((2, count), np.uint64)
-    np.bitwise_and(block, LOW_WORD, out=even[0])
-    np.right_shift(block, WORD_BITS, out=odd[0])
-    return even, odd
-
-
-def _element_words(state: RandomState, kind: Kind, shape: Shape, dtype: DTypeLike = np.float32) -> NDArray[Any]:
-    """The flat bits of the elements of a draw: uint32, or uint64 where two words go into one."""
-    words_each = words_per_element(kind, dtype)
-    words = random_bits(state, _numel(shape) * words_each)
-    return words if words_each == 1 else words.astype("<u4", copy=False).view("<u8").astype(np.uint64, copy=False)
 
 
 def _inside_unit_interval(bits: NDArray[Any]) -> NDArray[np.float64]:
@@ -310,3 +310,7 @@ def _float_dtype(dtype: DTypeLike) -> np.dtype[Any]:
     if dtype not in SIGNIFICANT_BITS:
         raise DTypeError(f"Random numbers of dtype {dtype} are not drawn; take float64, float32, float16 or bfloat16.")
     return dtype
+
+
+NUMPY = Philox(np, BLOCKS_AT_ONCE)
+"""The draws as numpy arrays."""

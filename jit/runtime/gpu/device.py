@@ -1,21 +1,14 @@
 """A nest as a kernel of a GPU: its LLVM IR, and the assembly that LLVM prints; nothing here needs a GPU or its toolkit.
 
-The end of `nest -> schedule -> gpu.schedule -> gpu.machine -> device`. For NVIDIA's GPUs the assembly is PTX, which the
-driver takes to launch a kernel; `ptxas` is run only to see that it accepts the PTX and what the kernel costs. For AMD's
-GPUs it is text to look at.
+The end of `nest -> schedule -> gpu.schedule -> gpu.lowering -> device`. For NVIDIA's GPUs the assembly is PTX, which
+the driver takes to launch a kernel; `ptxas` is run only to see that it accepts the PTX and what the kernel costs. For
+AMD's GPUs it is text to look at.
 """
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
-import sys
-import tempfile
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from pathlib import Path
 from typing import Any
 
 from jit.ir.errors import CompileError
@@ -24,9 +17,12 @@ from ..kernels.codegen import geometry_of, words_of
 from ..kernels.nest import Nest
 from ..kernels.schedule import Loops, schedule
 from ..llvm.function import LoweredFunction
+from ..targets.family import Dialect
 from ..targets.target import Target, binding
-from .machine import lower
-from .schedule import Grid, grid, without_kept
+from .kept import without_kept
+from .lowering import lower
+from .ptxas import Assembled, assemble
+from .schedule import Grid, grid, turned
 
 
 @dataclass(frozen=True)
@@ -34,7 +30,7 @@ class DeviceKernel:
     """A nest lowered for a GPU; made by `device_kernel`."""
 
     nest: Nest
-    """The nest, without kept values."""
+    """The nest; without kept values, unless they stay in shared memory."""
     loops: Loops
     grid: Grid
     """The blocks and threads that it is launched with."""
@@ -68,37 +64,48 @@ class DeviceKernel:
     @property
     def geometry(self) -> Any:
         """The numbers that it is launched with, as ctypes' int64 array: the second parameter, by value."""
-        return words_of(geometry_of(self.nest, self.loops, self.function))
+        own, function = self.grid.numbers, self.function
+        others = replace(function, numbers=tuple(name for name in function.numbers if name not in own))
+        rest = iter(geometry_of(self.nest, self.loops, others))
+        return words_of([own[name] if name in own else next(rest) for name in function.numbers])
 
-    def assemble(self) -> bytes:
-        """The machine code that ptxas makes of the PTX, see the function `assemble`."""
+    def assemble(self) -> Assembled:
+        """The machine code that ptxas makes of the PTX, see `ptxas.assemble`."""
         return assemble(self.ptx, self.target.cpu)
 
 
-def device_kernel(nest: Nest, target: Target) -> DeviceKernel:
-    """Lower `nest` for a GPU such as `Target.nvidia("sm_80")`.
+def device_kernel(nest: Nest, target: Target, multiprocessors: int | None = None) -> DeviceKernel:
+    """Lower `nest` for a GPU such as `Target.nvidia("sm_80")`, with so many multiprocessors if that is known.
 
-    Raises CompileError if the body asks for something that kernels do not have, or the nest has no points.
+    Their number decides on the blocks that are launched, not on the code or the results. Raises CompileError if the
+    body asks for something that kernels do not have, or the nest has no points.
 
     >>> import numpy as np
     >>> from jit.runtime.kernels.nest import pointwise_nest
     >>> x = np.zeros(1000, np.float32)
     >>> kernel = device_kernel(pointwise_nest(lambda m, a: m.exp(a), [x], [x], name="exps"), Target.nvidia("sm_80"))
     >>> kernel.grid
-    Grid(kind='points', blocks=4, threads=256)
+    Grid(kind='points', blocks=1, threads=256, counts=(250,), group=1, teams=1, side=4, vectors=4, ahead=1, capacity=0)
     >>> ".entry exps(" in kernel.ptx
     True
     """
-    if not target.is_gpu:
+    dialect = target.family.dialect
+    if dialect is None:
         raise CompileError(
             f"{target.triple} is not a GPU: choose one with Target.nvidia('sm_80') or Target.amdgpu(...)"
         )
     if 0 in nest.extents:
         raise CompileError(f"{nest.name}: a nest without points has nothing to launch; leave it out")
-    nest = without_kept(nest)
-    loops = schedule(nest)
-    chosen = grid(nest, loops)
+    loops, chosen = _scheduled(nest, dialect, multiprocessors)
+    if not chosen.capacity:
+        nest = without_kept(nest)
+        loops, chosen = _scheduled(nest, dialect, multiprocessors)
     return DeviceKernel(nest, loops, chosen, lower(nest, loops, chosen, target), target)
+
+
+def _scheduled(nest: Nest, dialect: Dialect, multiprocessors: int | None) -> tuple[Loops, Grid]:
+    loops = turned(nest, schedule(nest))
+    return loops, grid(nest, loops, dialect, multiprocessors or dialect.multiprocessors)
 
 
 def _compiled(text: str, target: Target) -> str:
@@ -125,42 +132,3 @@ def _compiled(text: str, target: Target) -> str:
 @cache
 def _machine(target: Target) -> Any:
     return target.machine()
-
-
-# -- ptxas -------------------------------------------------------------------------------------------------------
-
-
-def assemble(ptx: str, arch: str) -> bytes:
-    """The machine code (a cubin) that ptxas makes of PTX for an architecture such as "sm_80".
-
-    Takes the ptxas that `ptxas_path` finds; CompileError if there is none, or if it refuses the PTX.
-    """
-    ptxas = ptxas_path()
-    if ptxas is None:
-        raise CompileError("this machine has no ptxas: install a CUDA toolkit, or `pip install nvidia-cuda-nvcc`")
-    with tempfile.TemporaryDirectory() as folder:
-        source, result = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
-        source.write_text(ptx)
-        # Products and sums stay two instructions, as on the CPU.
-        command = [ptxas, f"--gpu-name={arch}", "--fmad=false", str(source), "--output-file", str(result)]
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode != 0:
-            raise CompileError(f"ptxas refuses the kernel ({(done.stderr or done.stdout).strip()}); run it on the CPU")
-        return result.read_bytes()
-
-
-@cache
-def ptxas_path() -> str | None:
-    """The ptxas of $CUDA_HOME, of the PATH, or of the package nvidia-cuda-nvcc; None if there is none."""
-    return next((str(path) for path in _candidates() if os.access(path, os.X_OK)), None)
-
-
-def _candidates() -> Iterator[Path]:
-    if home := os.environ.get("CUDA_HOME"):
-        yield Path(home, "bin", "ptxas")
-    if found := shutil.which("ptxas"):
-        yield Path(found)
-    for folder in sys.path:
-        packages = Path(folder, "nvidia")
-        yield from sorted(packages.glob("c*/bin/ptxas"))
-    yield Path("/usr/local/cuda/bin/ptxas")

@@ -14,52 +14,37 @@ Note [Barriers are for all]
     either in it has the same turns in all threads: where a thread has no point, it does the last one again, takes
     no part in the sum and stores nothing.
 
-        loop:  %base = 0, threads, ...                    the same in all threads
-               %place = min(%base + tid, extent - 1)
-               %inside = %base + tid < extent
+        loop:  %base = 0, lanes of a turn, ...            the same in all threads
+               %place = min(%base + thread, extent - 1)
+               %inside = %base + thread < extent
                %value = select %inside, body(%place), neutral
+
+    Where each thread is for itself, those beyond the last point do nothing instead.
+
+Note [Loads go ahead]
+    A thread that waits for each value before it asks for the next leaves the memory idle. So loops over a row take
+    several turns at once, all of their loads first; the bodies follow, turn by turn, so that sums are the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import partial, reduce
 
 from jit.ir.dtypes import DType
-from jit.ir.errors import CompileError
 
-from ..kernels.nest import Nest, NestScan, NestStep, Operand, Reduce
+from ..kernels.nest import Access, Nest, NestScan, NestStep, Operand, Reduce
 from ..kernels.schedule import Loops
 from ..llvm.build import LLVMBuilder, Register
 from ..llvm.function import LoweredFunction
 from ..llvm.lowering import NestLowering
-from ..llvm.memory import NestMemory, kept_bytes, kept_type
-from ..llvm.reduce import MONOIDS, AccumulatorChain
-from ..llvm.values import ELEMENT, LaneValue
+from ..llvm.reduce import MONOIDS, AccumulatorChain, Monoid, across_lanes
+from ..llvm.values import LaneValue
 from ..targets.target import Target
+from .exchange import BlockExchange
 from .math import GridMath
-from .schedule import TILE, Grid, shared
-
-
-def lower(nest: Nest, loops: Loops, grid: Grid, target: Target) -> LoweredFunction:
-    """The function that computes a nest without kept values; CompileError if its body asks for what kernels lack."""
-    for buffer in nest.inputs + nest.outputs:
-        if buffer.dtype not in ELEMENT:
-            raise CompileError(f"kernels do not compute in {buffer.dtype.name}; leave the op out of the fusion group")
-    width = grid.threads if grid.kind == "rows" else 1
-    return NestLowering(nest, loops, width, GridMachine(nest, loops, grid, target)).function()
-
-
-class DeviceMemory(NestMemory):
-    """The maps of a nest; arrays on a device start at multiples of their itemsize."""
-
-    alignment = ""
-    staged: dict[Operand, Callable[[], LaneValue]]
-    """Operands that are read from shared memory instead."""
-
-    def load(self, operands: Sequence[Operand]) -> list[LaneValue]:
-        """The values of a step's operands."""
-        values = iter(super().load([o for o in operands if o not in self.staged]))
-        return [self.staged[o]() if o in self.staged else next(values) for o in operands]
+from .memory import DeviceMemory
+from .schedule import SQUARE, SQUARE_ROWS, TILE, Grid, crossing, lies_along, shared
 
 
 class GridMachine:
@@ -68,20 +53,27 @@ class GridMachine:
     def __init__(self, nest: Nest, loops: Loops, grid: Grid, target: Target) -> None:
         assert target.family.dialect is not None
         self.nest, self.loops, self.grid, self.dialect = nest, loops, grid, target.family.dialect
-        self.builder = LLVMBuilder(1)
+        self.builder = LLVMBuilder(grid.lanes)
         self.math = GridMath(self.builder, target)
-        self.memory: DeviceMemory = DeviceMemory(nest, loops, self.builder, self.math)
-        self.memory.staged = {}
+        self.memory = DeviceMemory(nest, loops, self.builder, self.math, grid)
         self.thread = self._special(self.dialect.thread)
+        self.member = self._remainder(self.thread, grid.group)
+        """The number of the thread in its group."""
+        self.team = self._remainder(self._quotient(grid.group), grid.teams)
+        """The number of its group among those of the row."""
+        if grid.capacity:
+            self.memory.first_held = self._product(self._quotient(grid.group), _number(grid.capacity))
+        self.has_piece: Register | None = None
+        """Whether its team has a piece of the row, None where each has the whole."""
         self.storing: Register | None = None
         """Whether this thread stores what is computed, None if all do."""
-        self.shared_bytes = 0
+        self.inside: Register | None = None
+        """Whether the current point of the row exists, for each lane if a thread has several; None if it does."""
+        self.exchange = BlockExchange(self.memory, self.dialect, self.thread, self.member)
 
     def function(self, lowering: NestLowering) -> LoweredFunction:
         """Find the thread's place, then run the steps there."""
-        self._place()
-        for step in self.nest.steps:
-            lowering.step(step)
+        self._everywhere(lambda: self._compute(lowering))
         numbers: tuple[tuple[Hashable, ...], ...] = tuple(self.memory.numbers)  # type: ignore[arg-type]
         lines = [
             f"define {self.dialect.convention} void @kernel({self._parameters(len(numbers))}) {{",
@@ -102,6 +94,12 @@ class GridMachine:
         declarations = (*self._shared_memory(), *self.builder.declarations.values(), *self.builder.helpers.values())
         return LoweredFunction(declarations, "\n".join(lines), numbers, self.grid.threads)
 
+    def _compute(self, lowering: NestLowering) -> None:
+        """All steps at the thread's place."""
+        lowering.written = 0
+        for step in self.nest.steps:
+            lowering.step(step)
+
     def _parameters(self, numbers: int) -> str:
         """The parameters: two tables by value, and where errors are reported."""
         buffers = len(self.nest.inputs) + len(self.nest.outputs)
@@ -110,73 +108,172 @@ class GridMachine:
         return f"{data}, {geometry}, ptr align 4 %errors"
 
     def _shared_memory(self) -> list[str]:
-        size = self.shared_bytes
+        size = max(self.exchange.bytes, self.memory.held_bytes)
         return [f"@shared = internal addrspace(3) global [{size} x i8] poison, align 16"] if size else []
 
     # -- the thread's place --------------------------------------------------------------------------------------
 
-    def _place(self) -> None:
-        """Give the parallel loops the indices of this thread or of its block."""
-        block = self._special(self.dialect.block)
-        extents = [self.memory.number("extent", loop) for loop in range(self.loops.parallel)]
-        if self.grid.kind == "points":
-            block = self._sum(self._product(block, _number(self.grid.threads)), self.thread)
-            self._leave_beyond(block, extents)
+    def _everywhere(self, compute: Callable[[], None]) -> None:
+        """Compute at each place of this thread, or at that of its block."""
+        block, threads = self._special(self.dialect.block), self.grid.threads
         if self.grid.kind == "tiles":
-            self._place_in_tile(block, extents)
+            self._place_in_tile(block)
+            compute()
+        elif self.grid.kind == "rows":
+            of_row = self.grid.group * self.grid.teams
+            row = self._sum(self._product(block, _number(threads // of_row)), self._quotient(of_row))
+            self.memory.indices.update(enumerate(self._split(self._existing(row))))
+            compute()
+        elif self.grid.kind == "squares":
+            self._in_square(block, compute)
+        elif self.grid.kind == "columns":
+            column = self._sum(self._product(block, _number(self.grid.group)), self.member)
+            self._at_points(self._existing(column), compute)
         else:
-            self.memory.indices.update(enumerate(self._split(block, extents)))
+            with self.builder.loop(_number(0), self.memory.number("turns"), 1) as turn:
+                chunk = self._sum(self._product(turn.index, self.memory.number("blocks")), block)
+                first = self._sum(self._product(chunk, _number(threads * self.grid.vectors)), self.thread)
+                exists = self.builder.compare("icmp slt", first, self.memory.number("units"))
+                self.builder.when(exists, lambda: self._at_points(first, compute), self.builder.depth)
 
-    def _leave_beyond(self, point: Register, extents: Sequence[Register]) -> None:
-        """End those threads of the last block that have no point to compute."""
-        points = extents[0]
-        for extent in extents[1:]:
-            points = self._product(points, extent)
-        exists = self.builder.compare("icmp slt", point, points)
-        self.builder.write(f"br {exists}, label %inside, label %end", 0)
-        self.builder.block("inside", 0)
+    def _at_points(self, first: Register, compute: Callable[[], None]) -> None:
+        """Compute the points of the vectors that begin with one."""
+        places = self._split(first)
+        lane = self.loops.lane
+        index = self._product(places[lane], _number(self.grid.side))
+        self.memory.indices.update(enumerate(places))
+        self.memory.begin_at(index, self.memory.number("extent", lane))
+        compute()
 
-    def _place_in_tile(self, block: Register, extents: Sequence[Register]) -> None:
+    def _existing(self, unit: Register) -> Register:
+        """A row or column; threads of one beyond the last compute that again, and do not store it."""
+        units = self.memory.number("units")
+        self.exists = self.builder.compare("icmp slt", unit, units)
+        return self._at_most(unit, units)
+
+    def _place_in_tile(self, block: Register) -> None:
         """Give each thread of a tile its result; one beyond the last computes the last again, and does not store it."""
-        row = self.builder.binary("udiv", self.thread, _number(TILE))
-        column = self.builder.binary("urem", self.thread, _number(TILE))
-        self.steps_of = {self.loops.lane: row, self.loops.jam: column}
+        row, column = self._quotient(TILE), self._remainder(self.thread, TILE)
+        lane, jam = self.loops.lane, self.loops.jam
+        assert jam is not None
+        self.steps_of = {lane: row, jam: column}
         """The element of the product's row that a thread stages, of an operand that moves along a loop."""
-        places = {self.loops.lane: column, self.loops.jam: row}
-        counts = [self._tiles(extent) if loop in places else extent for loop, extent in enumerate(extents)]
-        for loop, index in enumerate(self._split(block, counts)):
-            if loop in places:
-                index = self._sum(self._product(index, _number(TILE)), places[loop])
-                inside = self.builder.compare("icmp slt", index, extents[loop])
-                self.storing = inside if self.storing is None else self.builder.binary("and", self.storing, inside)
-                index = self._at_most(index, extents[loop])
+        places = {lane: column, jam: row}
+        for loop, index in enumerate(self._split(block)):
             self.memory.indices[loop] = index
+            if loop in places:
+                places[loop] = self._sum(self._product(index, _number(TILE)), places[loop])
+        self._place_at(places)
 
-    def _tiles(self, extent: Register) -> Register:
-        return self.builder.binary("udiv", self._sum(extent, _number(TILE - 1)), _number(TILE))
+    def _place_at(self, places: Mapping[int, Register]) -> None:
+        """Give loops their indices; beyond the end that is the last, and its result is not stored."""
+        self.storing = None
+        for loop, index in places.items():
+            extent = self.memory.number("extent", loop)
+            inside = self.builder.compare("icmp slt", index, extent)
+            self.storing = inside if self.storing is None else self.builder.binary("and", self.storing, inside)
+            self.memory.indices[loop] = self._at_most(index, extent)
 
-    def _split(self, index: Register, extents: Sequence[Register]) -> list[Register]:
-        """The row-major index as one for each loop."""
+    def _in_square(self, block: Register, compute: Callable[[], None]) -> None:
+        """Stage the operands that lie along the other loop, then compute a point in each of several rows."""
+        cross, lane, step = crossing(self.nest, self.loops), self.loops.lane, self.nest.steps[0]
+        assert cross is not None
+        corner = self._split(block)
+        self.memory.indices.update(enumerate(corner))
+        first, other = (self._product(corner[loop], _number(SQUARE)) for loop in (lane, cross))
+        own = self._remainder(self.thread, SQUARE)
+        rows = [self._sum(self._quotient(SQUARE), _number(row)) for row in range(0, SQUARE, SQUARE_ROWS)]
+        staged = [o for o in dict.fromkeys(step.reads) if lies_along(self.nest, self.loops, o, cross)]
+        self._stage_square(staged, rows, own, lambda row: {lane: self._sum(first, row), cross: self._sum(other, own)})
+
+        def enter(row: Register) -> None:
+            self._place_at({lane: self._sum(first, own), cross: self._sum(other, row)})
+            self._take_from_square(staged, self._sum(self._product(own, _number(SQUARE + 1)), row))
+
+        enter(rows[0])
+        reads = [o for o in dict.fromkeys(step.reads) if isinstance(o, Access)]
+        for row, values in zip(rows, self.memory.load_ahead(reads, rows, enter), strict=True):
+            enter(row)
+            self.memory.loaded = values
+            compute()
+
+    def _stage_square(
+        self,
+        operands: Sequence[Operand],
+        rows: Sequence[Register],
+        own: Register,
+        place: Callable[[Register], dict[int, Register]],
+    ) -> None:
+        """Bring a point of each row of the square, as the operands lie."""
+        values = []
+        for row in rows:
+            self._place_at(place(row))
+            values.append(self.memory.load(operands))
+        for row, each in zip(rows, values, strict=True):
+            index = self._sum(self._product(row, _number(SQUARE + 1)), own)
+            for number, value in enumerate(each):
+                self.exchange.share(number * self.grid.shared, index, value)
+        self.exchange.barrier()
+
+    def _take_from_square(self, operands: Sequence[Operand], index: Register) -> None:
+        """Let operands be read from shared memory."""
+        for number, operand in enumerate(operands):
+            dtype = self.nest.inputs[operand.buffer].dtype  # type: ignore[union-attr]
+            self.memory.staged[operand] = partial(self.exchange.taken, number * self.grid.shared, index, dtype)
+
+    def _split(self, index: Register) -> list[Register]:
+        """The row-major index of a unit as one for each parallel loop."""
         found: list[Register] = []
-        for extent in reversed(extents[1:]):
-            found.insert(0, self.builder.binary("urem", index, extent))
-            index = self.builder.binary("udiv", index, extent)
-        return [index, *found] if extents else []
+        for loop in reversed(range(1, self.loops.parallel)):
+            index, rest = self._divided(index, loop)
+            found.insert(0, rest)
+        return [index, *found] if self.loops.parallel else []
+
+    def _divided(self, index: Register, loop: int) -> tuple[Register, Register]:
+        """(quotient, remainder) by the units along a loop, see Note [Divisions by numbers known at launch]."""
+        builder, count = self.builder, self.memory.number("count", loop)
+        if self.grid.units >= 1 << 31:
+            return builder.binary("udiv", index, count), builder.binary("urem", index, count)
+        high = builder.binary("lshr", self._product(index, self.memory.number("times", loop)), _number(32))
+        quotient = builder.binary("lshr", self._sum(high, index), self.memory.number("shift", loop))
+        return quotient, builder.binary("sub", index, self._product(quotient, count))
+
+    def _quotient(self, count: int) -> Register:
+        """The thread's number divided by a power of two."""
+        return self.builder.binary("udiv", self.thread, _number(count)) if count > 1 else self.thread
+
+    def _remainder(self, number: Register, count: int) -> Register:
+        return self.builder.binary("urem", number, _number(count)) if count > 1 else _number(0)
 
     # -- the threads of a row ------------------------------------------------------------------------------------
 
     def enter(self, lowering: NestLowering, loop: int, index: Register, stop: Register) -> None:
-        """A turn of a loop begins; along the row each thread has a point of its own."""
+        """A turn of a loop begins; along the row each thread has points of its own."""
         if self.grid.kind == "rows" and loop == self.loops.lane:
-            place = self._sum(index, self.thread)
-            self.storing = self.builder.compare("icmp slt", place, stop)
-            index = self._at_most(place, stop)
+            index = self.memory.position = self._sum(index, self.member)
+            places = self.builder.broadcast(index)
+            if self.builder.width > 1:
+                places = self.builder.binary("add", places, self.memory.distances())
+            self.inside = self.builder.compare("icmp slt", places, self.builder.broadcast(stop))
+            self.memory.inside = self.inside
+            index = self._at_most(index, stop)
+            self.memory.left = self.builder.binary("sub", stop, index)
+        elif loop == len(self.loops.extents) - 1 and self.grid.ahead * self.grid.teams > 1:
+            self.inside = self.builder.compare("icmp slt", index, stop)
+            index = self._at_most(index, stop)
         self.memory.indices[loop] = index
 
     def begin(self, lowering: NestLowering, step: NestStep) -> None:
         """A step begins; one thread of a row stores what the row comes to."""
-        if self.grid.kind == "rows" and not step.inner:
-            self.storing = self.builder.compare("icmp eq", self.thread, _number(0))
+        self.inside = self.memory.inside = None
+        self.memory.begin_step()
+        self.has_piece = None
+        if self.grid.kind in ("rows", "columns"):
+            self.storing = self.exists
+            if not step.inner:
+                number = self.team if self.grid.kind == "columns" else self.builder.binary("or", self.team, self.member)
+                first = self.builder.compare("icmp eq", number, _number(0))
+                self.storing = self.builder.binary("and", first, self.exists)
 
     def fold_and_store(
         self,
@@ -186,85 +283,110 @@ class GridMachine:
         guard: Register | None,
     ) -> list[list[Register]]:
         """Let the values join their accumulators and store the others; see Note [Barriers are for all]."""
-        jobs = self.memory.store_jobs(stores)
+        if stores:
+            self._store(self.memory.store_jobs(stores))
+        return [lowering.fold(*fold, self.inside) for fold in folds]
 
-        def write() -> None:
+    def _store(self, jobs: Sequence[tuple[int, Register, Register]]) -> None:
+        """Write to memory, where this thread stores and the point exists."""
+        conditions = (self.storing, self.has_piece, self.inside)
+        guards = [guard for guard in conditions if guard is not None and guard.type == "i1"]
+
+        def write(mask: Register | None) -> list[Register]:
             for job in jobs:
-                self.memory.store(*job, None)
+                self.memory.store(*job, mask)
+            return []
 
-        if jobs and self.storing is not None:
-            self.builder.when(self.storing, write, self.builder.depth)
+        def both() -> None:
+            self.memory.both_ways(lambda: write(None), write)
+
+        if guards:
+            guard = reduce(partial(self.builder.binary, "and"), guards)
+            self.builder.when(guard, both, self.builder.depth)
         else:
-            write()
-        counting = self.storing if self.grid.kind == "rows" else None
-        return [lowering.fold(*fold, counting) for fold in folds]
+            both()
 
     def alone(self, lowering: NestLowering, chain: AccumulatorChain, accumulator: list[LaneValue]) -> list[LaneValue]:
-        """The upper half of the threads joins the lower until one is left: by shared memory, then by shuffles."""
+        """The upper half of a row's lanes joins the lower until one is left: in the thread, then by shuffles."""
         if self.grid.kind != "rows":
             return accumulator
-        count, monoid = self.grid.threads, chain.monoid
-        while count > self.dialect.warp:
-            count //= 2
-            accumulator = monoid.join(self.math, *self._halves(accumulator, count))
+        accumulator = across_lanes(self.math, chain.monoid, accumulator)
+        with self.builder.lanes_of(1):
+            return self._across_threads(chain.monoid, accumulator)
+
+    def _across_threads(self, monoid: Monoid, values: list[LaneValue]) -> list[LaneValue]:
+        count = self.grid.group
         while count > 1:
             count //= 2
-            accumulator = monoid.join(self.math, accumulator, [self._shuffled("down", v, count) for v in accumulator])
-        return [self._shuffled("idx", v, 0) for v in accumulator]
+            values = monoid.join(self.math, values, [self.exchange.shuffled("down", v, count) for v in values])
+        return [self.exchange.shuffled("idx", v, 0) for v in values]
 
-    def _halves(self, values: list[LaneValue], half: int) -> tuple[list[LaneValue], list[LaneValue]]:
-        """The values of the threads t and t + half of the block, for thread t and for thread t + half."""
-        lower = self.builder.binary("and", self.thread, _number(half - 1))
-        upper = self._sum(lower, _number(half))
-        slots = [number * self.grid.threads for number in range(len(values))]
-        for value, slot in zip(values, slots):
-            self._share(slot, self.thread, value)
-        self._barrier()
-        found = [[self._taken(slot, t, v.dtype) for v, slot in zip(values, slots)] for t in (lower, upper)]
-        self._barrier()
-        return found[0], found[1]
+    def begin_piece(self, first: Register, piece: int, stop: Register) -> Register:
+        """The place where this thread's team begins, if the first begins at `first`; beyond the end it is the last."""
+        start = self.turn_of_team(first, piece)
+        self.has_piece = self.builder.compare("icmp slt", start, stop)
+        return self._at_most(start, stop)
+
+    def across_teams(
+        self, chains: Sequence[AccumulatorChain], carried: list[list[LaneValue]], within: list[list[LaneValue]]
+    ) -> list[Register]:
+        """The accumulators behind the shares of all teams, joined in the order of the row, for each team alike."""
+        lanes = self.grid.group * self.grid.lanes
+        own, slot = self._product(self._quotient(self.grid.group), _number(lanes)), lanes * self.grid.teams
+        values = [value for chain, each in zip(chains, within, strict=True) for value in self._of_piece(chain, each)]
+        if not values:
+            return []
+        for number, value in enumerate(values):
+            self.exchange.share_lanes(number * slot, own, value)
+        self.exchange.barrier()
+        for team in range(self.grid.teams):
+            start = _number(team * lanes)
+            others = iter([self.exchange.taken_lanes(n * slot, start, v.dtype) for n, v in enumerate(values)])
+            pairs = [(before, [next(others) for _ in before]) for before in carried]
+            carried = [c.monoid.join(self.math, *pair) for c, pair in zip(chains, pairs, strict=True)]
+        self.exchange.barrier()
+        return [value.register for each in carried for value in each]
+
+    def _of_piece(self, chain: AccumulatorChain, values: list[LaneValue]) -> list[LaneValue]:
+        """The accumulators of a piece, or neutral ones if the team has none."""
+        assert self.has_piece is not None
+        pairs = zip(values, chain.neutral, strict=True)
+        return [
+            LaneValue(self.math, v.dtype, self.builder.select(self.has_piece, v.register, n.register)) for v, n in pairs
+        ]
 
     def scanned(
         self, lowering: NestLowering, scan: NestScan, carried: LaneValue, value: LaneValue
     ) -> tuple[LaneValue, Register]:
-        """(the running value, what the next turn starts from): a thread takes in those 1, 2, 4, ... before it."""
-        monoid, threads, shift = MONOIDS[scan.monoid], self.grid.threads, 1
+        """(the running value, what the next turn starts from), see Note [Teams]."""
+        monoid = MONOIDS[scan.monoid]
         if self.grid.kind != "rows":
             value = monoid.join(self.math, [carried], [value])[0]
             return value, value.register
-        neutral = monoid.neutral(self.math, scan.dtype)[0]
-        while shift < threads:
-            first = self.builder.compare("icmp slt", self.thread, _number(shift))
-            before = self.builder.select(first, neutral.register, self._shuffled("up", value, shift).register)
+        value = self._running_in_group(monoid, value)
+        total = self.exchange.shuffled("idx", value, self.grid.group - 1)
+        before = after = carried
+        for team, each in enumerate(self.exchange.of_teams(self.team, total)):
+            if team:
+                later = self.builder.compare("icmp sge", self.team, _number(team))
+                register = self.builder.select(later, after.register, before.register)
+                before = LaneValue(self.math, value.dtype, register)
+            after = monoid.join(self.math, [after], [each])[0]
+        return monoid.join(self.math, [before], [value])[0], after.register
+
+    def _running_in_group(self, monoid: Monoid, value: LaneValue) -> LaneValue:
+        """The running value of a turn: a thread takes in those 1, 2, 4, ... before it."""
+        neutral, shift = monoid.neutral(self.math, value.dtype)[0], 1
+        while shift < self.grid.group:
+            first = self.builder.compare("icmp slt", self.member, _number(shift))
+            before = self.builder.select(first, neutral.register, self.exchange.shuffled("up", value, shift).register)
             value = monoid.join(self.math, [LaneValue(self.math, value.dtype, before)], [value])[0]
             shift *= 2
-        value = monoid.join(self.math, [carried], [value])[0]
-        return value, self._shuffled("idx", value, threads - 1).register
+        return value
 
-    def _shuffled(self, way: str, value: LaneValue, lanes: int) -> LaneValue:
-        """The value of another thread of the warp: `lanes` up, `lanes` down, or that of the lane `lanes` (idx)."""
-        threads, thread = self.grid.threads, self.thread
-        words = [self.dialect.shuffle(self.builder, way, w, lanes, threads, thread) for w in self._words(value)]
-        return self._from_words(words, value.dtype)
-
-    def _words(self, value: LaneValue) -> list[Register]:
-        """A register as i32 words, the lowest first."""
-        builder, register = self.builder, value.register
-        if register.type in ("float", "double"):
-            register = builder.convert("bitcast", register, "i32" if register.type == "float" else "i64")
-        if register.type != "i64":
-            return [builder.convert("zext", register, "i32")]
-        high = builder.binary("lshr", register, _number(32))
-        return [builder.convert("trunc", register, "i32"), builder.convert("trunc", high, "i32")]
-
-    def _from_words(self, words: Sequence[Register], dtype: DType) -> LaneValue:
-        """The register that they stand for."""
-        builder, type, register = self.builder, ELEMENT[dtype], words[0]
-        if len(words) == 2:
-            low, high = (builder.convert("zext", word, "i64") for word in words)
-            register = builder.binary("or", low, builder.binary("shl", high, _number(32)))
-        opcode = "bitcast" if type in ("float", "double") else "trunc"
-        return LaneValue(self.math, dtype, builder.convert(opcode, register, type))
+    def turn_of_team(self, first: Register, turn: int) -> Register:
+        """The place where this thread's team begins, if the first begins at `first` and each takes a turn."""
+        return self._sum(first, self._product(self.team, _number(turn)))
 
     # -- matrix products -----------------------------------------------------------------------------------------
 
@@ -289,7 +411,7 @@ class GridMachine:
                 self.turn = turn.index
                 self.memory.indices[loop] = self._sum(tiles.index, turn.index)
                 turn.following = lowering.points(step, lowering.values(chains, turn.carried))
-            self._barrier()
+            self.exchange.barrier()
             tiles.following = turn.results
         self.memory.staged = {}
         return tiles.results
@@ -301,63 +423,29 @@ class GridMachine:
         for number, (operand, moved) in enumerate(staged.items()):
             self.memory.indices[loop] = self._at_most(self._sum(start, self.steps_of[moved]), stop)
             value = self.memory.load([operand])[0]
-            self._share(number * TILE * TILE, self.thread, value)
+            self.exchange.share(number * TILE * TILE, self.thread, value)
         for number, (operand, moved) in enumerate(staged.items()):
             dtype = self.nest.inputs[operand.buffer].dtype  # type: ignore[union-attr]
             self.memory.staged[operand] = self._unstaging(number * TILE * TILE, moved, dtype)
-        self._barrier()
+        self.exchange.barrier()
 
     def _unstaging(self, slot: int, moved: int, dtype: DType) -> Callable[[], LaneValue]:
         """Read a term's factor: thread (row, column) staged element `row` (or `column`) of the product's row."""
 
         def read() -> LaneValue:
-            step, own = self.turn, self.builder.binary("urem", self.thread, _number(TILE))
+            step, own = self.turn, self._remainder(self.thread, TILE)
             if moved == self.loops.jam:
                 step, own = self.builder.binary("udiv", self.thread, _number(TILE)), self.turn
-            return self._taken(slot, self._sum(self._product(step, _number(TILE)), own), dtype)
+            return self.exchange.taken(slot, self._sum(self._product(step, _number(TILE)), own), dtype)
 
         return read
-
-    # -- shared memory -------------------------------------------------------------------------------------------
-
-    def _share(self, slot: int, index: Register, value: LaneValue) -> None:
-        """Write an element to shared memory; other threads may read it behind the next barrier."""
-        register = value.register
-        if register.type == "i1":
-            register = self.builder.convert("zext", register, "i8")
-        self.builder.write(f"store {register}, {self._slot(slot, index, value.dtype)}", self.builder.depth)
-
-    def _taken(self, slot: int, index: Register, dtype: DType) -> LaneValue:
-        """The value that a thread has shared."""
-        type = kept_type(dtype)
-        register = Register(f"%{self.builder.name()}", type, self.builder.depth)
-        self.builder.write(f"{register.text} = load {type}, {self._slot(slot, index, dtype)}", self.builder.depth)
-        if ELEMENT[dtype] == "i1":
-            register = self.builder.convert("trunc", register, "i1")
-        return LaneValue(self.math, dtype, register)
-
-    def _slot(self, slot: int, index: Register, dtype: DType) -> Register:
-        """The address of an element, `slot` times 8 bytes and `index` elements from the start."""
-        self.shared_bytes = max(self.shared_bytes, (slot + self.grid.threads) * 8)
-        if self.shared_bytes > (most := self.dialect.shared_bytes):
-            raise CompileError(
-                f"{self.nest.name}: its rows need more than {most} bytes of shared memory; run it on the CPU"
-            )
-        place = self._sum(self._product(index, _number(kept_bytes(dtype))), _number(slot * 8))
-        type = "ptr addrspace(3)"
-        return self.builder.emit(type, f"getelementptr i8, {type} @shared, {place}", place)
-
-    def _barrier(self) -> None:
-        """All threads of the block meet here."""
-        self.builder.declarations["barrier"] = self.dialect.barrier_declaration
-        for line in self.dialect.barrier:
-            self.builder.write(line, self.builder.depth)
 
     # -- numbers -------------------------------------------------------------------------------------------------
 
     def _special(self, intrinsic: str) -> Register:
         """The number that an intrinsic gives, as i64."""
-        return self.builder.convert("zext", self.builder.call("i32", intrinsic), "i64")
+        with self.builder.lanes_of(1):
+            return self.builder.convert("zext", self.builder.call("i32", intrinsic), "i64")
 
     def _sum(self, a: Register, b: Register) -> Register:
         return a if b.text == "0" else self.builder.binary("add", a, b)

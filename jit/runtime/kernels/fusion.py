@@ -20,13 +20,11 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from jit.ir import Graph, Node, TensorType, Value, find, kernel_of
 from jit.ir.errors import CompileError
 from jit.ir.geometry import Geometry
 from jit.ir.graph import leaves
-from jit.ir.sizes import SizeExpr, estimating
+from jit.ir.sizes import SizeExpr, SizeSymbol, estimating
 from jit.ir.types import contiguous_strides
 from jit.passes.support.spaces import (
     Axes,
@@ -43,9 +41,10 @@ from jit.passes.support.spaces import (
     main_output,
     sizes_of,
 )
+from jit.passes.support.symbolic_sizes import put_numbers
 
+from ..arrays.libraries import library_on
 from . import recipes
-from .codegen import Kernel, compile_nest
 from .nest import Access, Buffer, Index, Keep, Local, Nest, NestStep, Position, Reduce, Result
 from .terms import Apply, Read, Reduced, Term, Terms, dtype_of, expanded, wide
 
@@ -58,15 +57,20 @@ KEPT_BYTES = 1 << 18
 
 
 class FusedGroup:
-    """A callable for one FusionGroup node: arrays in, fresh arrays out."""
+    """A callable for the body of a FusionGroup node: arrays in, fresh arrays out.
 
-    def __init__(self, node: Node, otherwise: Callable[[Arrays], list[Any]]) -> None:
-        self._body: Graph = node.attributes["body"]
+    Args:
+        body: What it computes.
+        otherwise: Runs the body where there is no kernel.
+    """
+
+    def __init__(self, body: Graph, otherwise: Callable[[Arrays], list[Any]]) -> None:
+        self._body = body
         self._interpret = otherwise
-        """Runs the body where there is no kernel."""
-        self._kernels: dict[Any, Kernel | None] = {}
+        self._kernels: dict[Any, Any] = {}
         self._lock = threading.Lock()
         self._types = [value.type for value in self._body.outputs]
+        self._library = library_on(self._types[0].device)
 
     def __call__(self, inputs: Arrays) -> list[Any]:
         """Run the group."""
@@ -79,20 +83,52 @@ class FusedGroup:
         kernel = self._kernels[key]
         if kernel is None:
             return self._interpret(inputs)
-        outputs = [np.empty(t.sizes, t.dtype.numpy) for t in self._types]
+        outputs = [self._library.math.empty(t.sizes, t.dtype.numpy) for t in self._types]
         kernel(inputs, outputs)
         return outputs
 
     @property
-    def kernels(self) -> list[Kernel]:
+    def kernels(self) -> list[Any]:
         """The kernels compiled so far, one per layout of the inputs."""
         return [kernel for kernel in self._kernels.values() if kernel is not None]
 
-    def _compile(self, inputs: Arrays) -> Kernel | None:
+    def _compile(self, inputs: Arrays) -> Any:
         try:
-            return compile_nest(group_nest(self._body, [Buffer.like(a) for a in inputs]))
+            return self._library.kernel(group_nest(self._body, [Buffer.like(a) for a in inputs]))
         except CompileError:
             return None
+
+
+class SizedGroup:
+    """A callable for a FusionGroup node whose sizes are expressions: their values and arrays in, fresh arrays out.
+
+    Args:
+        body: What it computes.
+        symbols: The symbols, in the order in which values are given.
+        make: Makes the group of a body with numbers for its sizes.
+    """
+
+    def __init__(self, body: Graph, symbols: Sequence[SizeSymbol], make: Callable[[Graph], FusedGroup]) -> None:
+        self._body, self._symbols, self._make = body, symbols, make
+        self._groups: dict[tuple[int, ...], FusedGroup] = {}
+        self._lock = threading.Lock()
+
+    def __call__(self, sizes: tuple[int, ...], inputs: Arrays) -> list[Any]:
+        """Run the group, the symbols having the values `sizes`."""
+        return (self._groups.get(sizes) or self._made(sizes))(inputs)
+
+    def _made(self, sizes: tuple[int, ...]) -> FusedGroup:
+        body = self._body.clone()
+        put_numbers(body, dict(zip(self._symbols, sizes, strict=True)))
+        with self._lock:
+            group = self._groups[sizes] = self._make(body)
+            while len(self._groups) > MOST_SIZES:
+                del self._groups[next(iter(self._groups))]
+        return group
+
+
+MOST_SIZES = 256
+"""The most sizes for which a group is kept."""
 
 
 def group_nest(body: Graph, inputs: Sequence[Buffer], outputs: Sequence[Buffer] | None = None) -> Nest:

@@ -259,10 +259,14 @@ class LaneArithmetic(Values):
         return isinstance(a, LaneValue) and isinstance(b, int) and 0 <= b < a.dtype.itemsize * 8
 
     def _shift_count(self, b: LaneValue) -> tuple[LaneValue, LaneValue]:
-        """Whether the count is within the bits, and a count that is: LLVM leaves the result of others open."""
+        """Whether the count is within the bits, and a count that is: LLVM leaves the result of others open.
+
+        It takes the last bits, not a `select`: for NVIDIA's GPUs LLVM would leave the comparison to the instruction,
+        which looks at 32 bits of a count of 64.
+        """
         bits = b.dtype.itemsize * 8
         inside = (b >= 0) & (b < bits)
-        return inside, self.where(inside, b, 0)
+        return inside, self.integer_operation("and", b, bits - 1)
 
     def logical_not(self, x: LaneValue) -> LaneValue:
         """Whether x is 0."""

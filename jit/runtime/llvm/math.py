@@ -126,7 +126,7 @@ class LLVMMath(LaneArithmetic):
     def _elementary(self, name: str, formula: Callable[..., LaneValue], *operands: Any) -> Any:
         """Apply a formula to floats; of Python numbers alone the result is a Python number."""
         if not any(isinstance(o, LaneValue) for o in operands):
-            from ..arrays import numpy_math
+            from ..arrays.array_math import numpy_math
 
             return getattr(numpy_math, name)(*map(float, operands)).item()
         values = self._operands(*operands)

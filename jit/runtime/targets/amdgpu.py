@@ -13,11 +13,13 @@ WAVE = 64
 _BARRIER = "llvm.amdgcn.s.barrier"
 
 
-def _shuffle(builder: LLVMBuilder, way: str, word: Register, lanes: int, threads: int, thread: Register) -> Register:
+def _shuffle(builder: LLVMBuilder, way: str, word: Register, lanes: int, group: int, thread: Register) -> Register:
     """Read another lane's value, by the number of the lane times 4."""
     count = Register(str(lanes), "i32")
     own = builder.convert("trunc", builder.binary("and", thread, Register(str(WAVE - 1), "i64")), "i32")
-    source = count if way == "idx" else builder.binary("add" if way == "down" else "sub", own, count)
+    if way == "idx":
+        own = builder.binary("and", own, Register(str(-min(group, WAVE)), "i32"))
+    source = builder.binary("sub" if way == "up" else "add", own, count)
     place = builder.binary("mul", source, Register("4", "i32"))
     return builder.call("i32", "llvm.amdgcn.ds.bpermute", place, word)
 
@@ -43,7 +45,9 @@ FAMILY = ProcessorFamily(
         block="llvm.amdgcn.workgroup.id.x",
         comment=";",
         warp=WAVE,
+        multiprocessors=304,
         shared_bytes=64 << 10,
+        held_bytes=16 << 10,
         barrier=(
             'fence syncscope("workgroup") release',
             f"call void @{_BARRIER}()",

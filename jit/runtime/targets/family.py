@@ -52,14 +52,19 @@ class Dialect:
     """The beginning of a comment in its assembly."""
     warp: int
     """The number of threads that exchange values without memory."""
+    multiprocessors: int
+    """The number of them that is assumed where the launch does not know it."""
     shared_bytes: int
     """The bytes of shared memory that every GPU of the family gives to a block."""
+    held_bytes: int
+    """The bytes of shared memory that a block may take while enough other blocks still find room beside it."""
     barrier: tuple[str, ...]
     """Instructions at which all threads of a block meet."""
     barrier_declaration: str
     shuffle: Callable[[LLVMBuilder, str, Register, int, int, Register], Register]
-    """(builder, way, word, lanes, threads, thread): the i32 of another thread of the warp. The way is "up" or "down",
-    by `lanes`, or "idx", which takes that of the lane `lanes`. Threads beyond the end give anything."""
+    """(builder, way, word, lanes, group, thread): the i32 of another thread of the same group, of which a warp has one
+    or several. The way is "up" or "down", by `lanes`, or "idx", which takes that of the group's thread `lanes`. Threads
+    beyond the ends of the group give anything."""
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,10 @@ WARP = 32
 _BARRIER = "llvm.nvvm.barrier.cta.sync.aligned.all"
 
 
-def _shuffle(builder: LLVMBuilder, way: str, word: Register, lanes: int, threads: int, thread: Register) -> Register:
-    mask = (1 << min(threads, WARP)) - 1
-    first = Register(str(mask - (1 << 32) if mask >> 31 else mask), "i32")
-    tail = [Register(str(lanes), "i32"), Register("0" if way == "up" else "31", "i32")]
-    return builder.call("i32", f"llvm.nvvm.shfl.sync.{way}.i32", first, word, *tail)
+def _shuffle(builder: LLVMBuilder, way: str, word: Register, lanes: int, group: int, thread: Register) -> Register:
+    everyone, segments = Register("-1", "i32"), WARP - min(group, WARP) << 8
+    tail = [Register(str(lanes), "i32"), Register(str(segments + (0 if way == "up" else WARP - 1)), "i32")]
+    return builder.call("i32", f"llvm.nvvm.shfl.sync.{way}.i32", everyone, word, *tail)
 
 
 FAMILY = ProcessorFamily(
@@ -32,7 +31,9 @@ FAMILY = ProcessorFamily(
         block="llvm.nvvm.read.ptx.sreg.ctaid.x",
         comment="//",
         warp=WARP,
+        multiprocessors=132,
         shared_bytes=48 << 10,
+        held_bytes=32 << 10,
         barrier=(f"call void @{_BARRIER}(i32 0)",),
         barrier_declaration=f"declare void @{_BARRIER}(i32)",
         shuffle=_shuffle,

@@ -30,7 +30,7 @@ from jit.eager.view_paths import ViewPath, ViewStep
 from jit.ir import Value
 from jit.ir.errors import TraceError
 from jit.ops.views import alias, detach, squeeze, squeeze_dim, squeeze_dims, unsqueeze, view_
-from jit.runtime.arrays.arrays import offset_of, owner_of
+from jit.runtime.arrays.arrays import offset_of, room_of
 
 from ..surroundings.surroundings import attributes_of
 from . import measuring
@@ -222,7 +222,7 @@ def resize(trace: RecordingTrace, tensor: Tensor, sizes: Sequence[Any]) -> None:
         return
     _settle_sizes(trace, tensor, binding)
     wanted, start = tuple(map(int, sizes)), offset_of(tensor._array)
-    count, room = math.prod(wanted), owner_of(tensor._array).size - start
+    count, room = math.prod(wanted), room_of(tensor._array)[1] // tensor._array.itemsize - start
     if start == 0 and room < count and room == tensor._array.size and not trace.is_from_outside(tensor):
         after = F.view(F.cat([F.reshape(tensor, [-1]), F.zeros([count - room], dtype=tensor.dtype)]), wanted)
         become(tensor, after)

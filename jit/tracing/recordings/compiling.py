@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from jit.ir import Graph, Node, Op
+from jit.ir import Graph, Node, Op, TensorType, Value
 from jit.ir.collector import collector_resting
 from jit.passes import OPTIMIZE, Result, run
 from jit.runtime.arrays.interpreter import Host, Interpreter
@@ -30,7 +30,7 @@ def engine(graph: Graph, optimised: bool, host: Host) -> Engine:
 
     `JIT_NATIVE=0` leaves out native code.
     """
-    if not optimised or os.environ.get("JIT_NATIVE", "") == "0":
+    if not optimised or os.environ.get("JIT_NATIVE", "") == "0" or not is_on_host(graph):
         return Interpreter(graph, host)
     from jit.runtime.plans.plan import PlannedEngine
 
@@ -71,4 +71,16 @@ def supported(node: Node) -> bool:
     """Whether there is a kernel for a node."""
     from jit.runtime.kernels.fusion import supports
 
-    return supports(node)
+    tensors = (v.type for v in (*node.inputs, *node.outputs) if isinstance(v.type, TensorType))
+    return len({type.device for type in tensors}) <= 1 and supports(node)
+
+
+def is_on_host(graph: Graph) -> bool:
+    """Whether all tensors of a graph lie on the CPU."""
+    inputs = (value for stage in graph.stages for value in stage.inputs)
+    return all(map(lies_on_host, inputs)) and all(lies_on_host(o) for node in graph.nodes for o in node.outputs)
+
+
+def lies_on_host(value: Value) -> bool:
+    """Whether a value is no tensor of another device than the CPU."""
+    return not isinstance(value.type, TensorType) or value.type.device == "cpu"

@@ -11,6 +11,7 @@ from jit.eager import context, dispatch
 from jit.eager.tensors import Tensor, Variable, alias, tensor_of
 from jit.ir import HANDLE, Node, TensorType, dtypes
 from jit.ir.errors import TraceError
+from jit.runtime.arrays.libraries import contiguous
 
 from .histories import PassThrough
 from .recalling import run_once
@@ -49,7 +50,7 @@ class PythonHost:
                 f"{handle.name} returned other gradients than when it was recorded: {given} instead of {wanted}; "
                 "return gradients of the same arguments in every call"
             )
-        return [np.ascontiguousarray(r._array).reshape(r._array.shape) for r in results if r is not None]
+        return [contiguous(r._array) for r in results if r is not None]
 
 
 def _operands(node: Node, arrays: Sequence[Any], has_handle: bool) -> list[Tensor]:
@@ -77,7 +78,7 @@ def _owned(array: Any, arrays: Sequence[Any]) -> Any:
 def _laid_out(array: Any, type: Any) -> Any:
     """A result as it lay while recording, or row-major: views of it were recorded for that."""
     strides = tuple(s // array.itemsize for s in array.strides)
-    return array if strides == type.strides else np.ascontiguousarray(array).reshape(array.shape)
+    return array if strides == type.strides else contiguous(array)
 
 
 def _check_results(node: Node, outputs: Sequence[Any]) -> None:

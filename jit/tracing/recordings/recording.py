@@ -10,8 +10,6 @@ from functools import cached_property, partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
-import numpy as np
-
 from jit.autograd.nodes import Edge, edge_of
 from jit.eager import dispatch
 from jit.eager.generators import Generator
@@ -22,6 +20,7 @@ from jit.ir.errors import Error
 from jit.ir.scalars import exactly
 from jit.passes import CLEANUP, run
 from jit.runtime.arrays import blocks
+from jit.runtime.arrays.libraries import is_array
 from jit.runtime.arrays.programs import Engine, GuardFailed
 
 from ..patience import patience
@@ -367,8 +366,8 @@ class Recording:
             return node
         written = set(self.effects.targets)
         used = self.used([True] * len(owners))
-        arrays = [v.copy() if i in written and isinstance(v, np.ndarray) else v for i, v in enumerate(values)]
-        arrays = [v if u or not isinstance(v, np.ndarray) else None for v, u in zip(arrays, used, strict=True)]
+        arrays = [v.copy() if i in written and is_array(v) else v for i, v in enumerate(values)]
+        arrays = [v if u or not is_array(v) else None for v, u in zip(arrays, used, strict=True)]
         marks = [
             mark_of(o) if isinstance(o, Tensor) and used[i] and i not in written else None for i, o in enumerate(owners)
         ]

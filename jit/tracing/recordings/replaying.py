@@ -7,8 +7,6 @@ import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from jit.autograd.nodes import AccumulateGrad, Edge, edge_of
 from jit.eager import context, dispatch
 from jit.eager.generators import Generator
@@ -18,6 +16,7 @@ from jit.ir import Node, Op, Value, find
 from jit.ir.errors import TraceError
 from jit.ir.graph import map_template
 from jit.runtime.arrays.interpreter import Interpreter
+from jit.runtime.arrays.libraries import is_array
 
 from ..recorder.tracer import Trace
 from ..surroundings.properties import type_of
@@ -64,7 +63,7 @@ def _replay_all(
 
 
 def _leaf(value: Any, requires_grad: bool) -> Any:
-    if not isinstance(value, np.ndarray):
+    if not is_array(value):
         return value
     leaf: Tensor = variable_of(value) if requires_grad else tensor_of(value)
     leaf._requires_grad = requires_grad
@@ -186,4 +185,4 @@ def _run_primitive(node: Node, environment: dict[Value, Any]) -> list[Any]:
     arrays = [v._array if isinstance(v, Tensor) else v for v in values]
     if node.kind.startswith("cpp::"):
         return [tensor_of(r) for r in PythonHost().call(node, arrays)]
-    return [tensor_of(r) if isinstance(r, np.ndarray) else r for r in Interpreter.run_node(node, arrays)]
+    return [tensor_of(r) if is_array(r) else r for r in Interpreter.run_node(node, arrays)]

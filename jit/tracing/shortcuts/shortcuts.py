@@ -29,6 +29,8 @@ import numpy as np
 from jit.eager import context
 from jit.eager.pytree import TENSOR, Structure, unflatten
 from jit.eager.tensors import Storage, Tensor, tensor_of
+from jit.ir import Node, find
+from jit.ir.devices import DEFAULT, device
 from jit.ir.graph import Ref
 from jit.runtime.plans import entry
 from jit.runtime.plans.sized_calls import NativeAtSizes
@@ -77,6 +79,8 @@ def shortcut(call: TracedCall, recording: Recording) -> Shortcut | None:
     tables.contexts = [(context.TRACE, None), (context.GRAD_ENABLED, call.key.grad_mode)]
     if not keeps:
         tables.contexts.append((context.INFERENCE, context.INFERENCE.get()))
+    if _makes_tensors(recording):
+        tables.contexts.append((DEFAULT, device(call.key.home.split()[0])))
     if keeps:
         tables.contexts.append((context.SAVING, None))
     native_checks(call.world.surroundings, {id(given.object) for given in inputs}).fill(tables)
@@ -88,6 +92,18 @@ def shortcut(call: TracedCall, recording: Recording) -> Shortcut | None:
     if fitting is not None:
         run = for_all_sizes(run, fitting, recording, items)
     return _unpacking(_structured(_following_bases(run, items), recording.result.structure), call.args)
+
+
+def _makes_tensors(recording: Recording) -> bool:
+    """Whether the function makes tensors, of nothing or of Python's data: on the default device perhaps."""
+    return any(map(_makes_tensor, recording.trace.graph.nodes))
+
+
+def _makes_tensor(node: Node) -> bool:
+    if node.kind == "prim::Constant":
+        return isinstance(node.attributes["value"], np.ndarray)
+    op = find(node.kind)
+    return op is not None and not op.tensors and "device" in op.schema.argument_names
 
 
 def _following_bases(call: Shortcut, items: Sequence[Any]) -> Shortcut:

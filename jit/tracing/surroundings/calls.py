@@ -29,6 +29,8 @@ class Key(NamedTuple):
     tensors: tuple[Any, ...]
     sharing: tuple[Any, ...]
     grad_mode: bool
+    home: str
+    """The default device, and the number of the current GPU if it is not the first."""
     surroundings: tuple[Any, ...]
 
 

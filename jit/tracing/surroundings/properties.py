@@ -5,12 +5,15 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+import numpy as np
+
 from jit.eager import context
 from jit.eager.generators import Generator
 from jit.eager.tensors import Tensor, Variable
 from jit.ir import TensorType
 from jit.ir.dtypes import from_numpy
 from jit.ir.types import is_contiguous
+from jit.runtime.arrays.libraries import library_of
 
 from .promoting import KINDS
 
@@ -48,7 +51,8 @@ def kind_of(tensor: Any) -> tuple[Any, ...]:
     kind = Tensor if kind is Variable else kind  # which a Tensor becomes by itself
     if tensor._storage.inference and not context.INFERENCE.get():
         kind = (INFERENCE, kind)
-    return (array.dtype, array.shape, None if flags.c_contiguous else _layout(array), asks, leaf, flags.writeable, kind)
+    place = flags.writeable if type(array) is np.ndarray else library_of(array).device
+    return (array.dtype, array.shape, None if flags.c_contiguous else _layout(array), asks, leaf, place, kind)
 
 
 def _layout(array: Any) -> tuple[int, ...] | None:
@@ -64,7 +68,8 @@ def look_of(tensor: Tensor) -> tuple[Any, ...]:
         return ("undefined",)
     kind: Any = type(tensor)
     kind = Tensor if kind is Variable else kind  # which a Tensor becomes by itself
-    return (array.dtype, array.shape, array.strides, tensor.requires_grad, array.flags.writeable, kind)
+    place = array.flags.writeable if type(array) is np.ndarray else library_of(array).device
+    return (array.dtype, array.shape, array.strides, tensor.requires_grad, place, kind)
 
 
 def has_hooks(leaf: Any) -> bool:

@@ -118,6 +118,9 @@ def _facts(index: int, old: Any, new: Any) -> str:
         return f"is {'an' if type(new) is tuple else 'no'} inference tensor now"
     if index == 6:
         return f"is of {_short(new)}, not of {_short(old)}"
+    if index == 5 and (isinstance(old, str) or isinstance(new, str)):
+        before, now = (place if isinstance(place, str) else "cpu" for place in (old, new))
+        return f"lies on {now!r}, not on {before!r}"
     words = {3: ("requires grad", "requires no grad"), 4: ("is a leaf", "is no leaf")}
     yes, no = words.get(index, ("can be written to", "can only be read"))
     return f"{yes if new else no} now"

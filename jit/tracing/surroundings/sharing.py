@@ -8,6 +8,7 @@ from typing import Any
 
 from jit.autograd.nodes import edge_of
 from jit.eager.tensors import Tensor
+from jit.runtime.arrays.arrays import address_of
 
 from .properties import kind_of
 
@@ -15,17 +16,17 @@ from .properties import kind_of
 def place_of(tensor: Tensor) -> tuple[Any, ...]:
     """The address, sizes and strides of a tensor: tensors that agree in them show the same elements."""
     array = tensor._array
-    return (array.__array_interface__["data"][0], array.shape, array.strides)
+    return (address_of(array), array.shape, array.strides)
 
 
 def extent_of(array: Any) -> tuple[int, int]:
     """The addresses between which the elements of an array lie; empty if it has none."""
-    return _extent(array.__array_interface__["data"][0], array)
+    return _extent(address_of(array), array)
 
 
 def place_and_extent(array: Any) -> tuple[tuple[Any, ...], tuple[int, int]]:
     """`place_of` a tensor and `extent_of` its array, in half the time."""
-    start = array.__array_interface__["data"][0]
+    start = address_of(array)
     return (start, array.shape, array.strides), _extent(start, array)
 
 
@@ -87,7 +88,7 @@ def sharing_of(
 
 
 def _distance(a: Tensor, b: Tensor) -> int:
-    return b._array.__array_interface__["data"][0] - a._array.__array_interface__["data"][0]
+    return address_of(b._array) - address_of(a._array)
 
 
 def same_tensor(a: Tensor, b: Tensor) -> bool:

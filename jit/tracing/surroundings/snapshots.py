@@ -32,6 +32,7 @@ from jit.eager.effects import NOTES, Effects, Region, fresh_version
 from jit.eager.generators import Generator, default_generator
 from jit.eager.hooks import OnceFlag
 from jit.eager.tensors import Storage, Tensor
+from jit.runtime.arrays.libraries import is_array, is_writable
 
 from .footprints import names_in_code
 from .known_types import has_state
@@ -112,7 +113,7 @@ class _SnapshotMemory(Effects):
             self._keep(tensor)
 
     def _keep(self, tensor: Tensor) -> None:
-        if tensor._array.flags.writeable:
+        if is_writable(tensor._array):
             array = tensor._array
             self._kept[tensor._storage] = None
             self.regions[id(tensor)] = Region(weakref.ref(tensor._storage), array, array.copy())
@@ -141,7 +142,7 @@ def _owner_of(array: Any) -> Any:
     """The object whose memory an array shows."""
     while isinstance(array, np.ndarray) and array.base is not None:
         array = array.base
-    return array
+    return array if isinstance(array, np.ndarray) or not is_array(array) else array.data.mem
 
 
 def _hooks_of(views: Sequence[View]) -> Iterator[Any]:

@@ -1,0 +1,259 @@
+"""All that only a GPU can show, in one command and one report: tests, timings against peers, and NVIDIA's checker.
+
+    python -m benchmarks.gpu --report gpu.md            # everything that this machine allows
+    python -m benchmarks.gpu --only softmax_last        # timings of one workload, printed
+    JIT_CUDA=simulate python -m benchmarks.gpu --only ew_small    # no figure: whether the programs run
+
+The peers are torch eager, torch.compile and jax on the same GPU; one that is not installed is left out. They take
+turns. A measurement queues as many calls as last a few milliseconds and waits once, as programs do; *launch* is the
+time on the clock until a call returns, without waiting for its result. *Of copy* is the time in which a copy on the GPU
+moves the bytes that the workload has to move, relative to jit's. What fails is a line of the report, and ends nothing
+else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.peers import CannotDo, _jit, _Names, _torch, with_gradients
+from benchmarks.run import TOLERANCE, _difference, _quantity
+from benchmarks.workloads import WORKLOADS, Workload
+
+ROUNDS = 15
+SECONDS = 0.005
+"""A measurement lasts so long at least."""
+TESTS = ["-m", "cuda", "-q", "tests"]
+CHECKED = """
+import jit
+f = jit.trace(lambda x: jit.softmax(jit.tanh(x), -1).sum(0))
+print([f(jit.rand(300, 700).cuda()).sum().item() for _ in range(3)])
+"""
+"""A program for compute-sanitizer."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """A workload as a library runs it on the GPU."""
+
+    call: Callable[[], Any]
+    """Queues it."""
+    wait: Callable[[], None]
+    """Waits until the GPU has done all."""
+    fetch: Callable[[Any], list[Any]]
+    """The arrays of a result."""
+
+
+# -- libraries -----------------------------------------------------------------------------------------------------
+
+
+def _of_torch(work: Workload, arrays: list[Any], compiled: bool) -> Program:
+    torch, t = _torch(1)
+    if not torch.cuda.is_available():
+        raise CannotDo
+    tensors = [torch.from_numpy(a).cuda().requires_grad_(i in work.gradients) for i, a in enumerate(arrays)]
+    grad = lambda f, ts, which: torch.autograd.grad(f(*ts), [ts[i] for i in which])  # noqa: E731
+    function = torch.compile(lambda *ts: work.function(t, *ts)) if compiled else lambda *ts: work.function(t, *ts)
+    same = Workload(work.name, lambda _, *ts: function(*ts), work.inputs, gradients=work.gradients,
+                    learning_rate=work.learning_rate)  # fmt: skip
+    program = with_gradients(same, None, grad)
+
+    def call() -> Any:
+        with torch.set_grad_enabled(bool(work.gradients)):
+            return program(*tensors)
+
+    return Program(call, torch.cuda.synchronize, lambda r: [x.detach().cpu().numpy() for x in _many(r)])
+
+
+def _of_jax(work: Workload, arrays: list[Any]) -> Program:
+    jax = importlib.import_module("jax")
+    if jax.default_backend() != "gpu":
+        raise CannotDo
+    jnp = jax.numpy
+    t = _Names(
+        tanh=jnp.tanh, sigmoid=jax.nn.sigmoid, relu=jax.nn.relu, mean=jnp.mean, softmax=jax.nn.softmax, sum=jnp.sum,
+        var=lambda x, dim: jnp.var(x, dim, ddof=1), chunk=lambda x, n, dim: jnp.split(x, n, dim), matmul=jnp.matmul,
+        cumsum=jnp.cumsum, argmax=jnp.argmax, embedding=lambda index, table: table[index],
+    )  # fmt: skip
+    compiled = jax.jit(with_gradients(work, t, lambda f, ts, which: jax.grad(f, which)(*ts)))
+    tensors = [jax.device_put(a) for a in arrays]
+    latest: list[Any] = []
+
+    def call() -> Any:
+        latest[:] = [compiled(*tensors)]
+        return latest[0]
+
+    return Program(call, lambda: jax.block_until_ready(latest), lambda r: [np.asarray(x) for x in _many(r)])
+
+
+def _of_jit(work: Workload, arrays: list[Any]) -> Program:
+    jit, t = _jit(1)
+    grad = lambda f, ts, which: jit.grad(f(*ts), [ts[i] for i in which])  # noqa: E731
+    traced = jit.trace(with_gradients(work, t, grad))
+    tensors = [jit.from_numpy(a).cuda().requires_grad_(i in work.gradients) for i, a in enumerate(arrays)]
+
+    def call() -> Any:
+        with jit.set_grad_enabled(bool(work.gradients)):
+            return traced(*tensors)
+
+    return Program(call, jit.cuda.synchronize, lambda r: [x.detach().cpu().numpy() for x in _many(r)])
+
+
+def _many(result: Any) -> Sequence[Any]:
+    return result if isinstance(result, (tuple, list)) else [result]
+
+
+PEERS: dict[str, Callable[[Workload, list[Any]], Program]] = {
+    "torch eager": lambda work, arrays: _of_torch(work, arrays, False),
+    "torch.compile": lambda work, arrays: _of_torch(work, arrays, True),
+    "jax.jit": _of_jax,
+    "jit": _of_jit,
+}
+
+
+# -- timings -------------------------------------------------------------------------------------------------------
+
+
+def measured(name: str) -> str:
+    """A row of the table: the times of all peers on a workload, or what is wrong with them."""
+    work = WORKLOADS[name]
+    arrays = work.inputs(np.random.default_rng(0))
+    programs, errors = _programs(work, arrays)
+    times = _interleaved(programs)
+    if "jit" not in times:
+        return f"| {name} | {errors.get('jit', 'jit cannot do it')} | | | | |"
+    own, others = times["jit"], {peer: t for peer, t in times.items() if peer != "jit"}
+    best = min(others.values(), default=float("nan"))
+    limit = f"{_copy_time(work.bytes) / own:.2f}" if work.bytes else "-"
+    ratios = ", ".join(f"{peer} {t / own:.2f}" for peer, t in sorted(others.items(), key=lambda item: item[1]))
+    wrong = "".join(f"; {peer}: {error}" for peer, error in errors.items())
+    launch = _quantity(_launch_time(programs["jit"]), "s")
+    return f"| {name} | {_quantity(own, 's')} | {launch} | {limit} | {own / best:.2f} | {ratios}{wrong} |"
+
+
+def _programs(work: Workload, arrays: list[Any]) -> tuple[dict[str, Program], dict[str, str]]:
+    """The programs that give the right result, and what is wrong with the others."""
+    found: dict[str, Program] = {}
+    errors: dict[str, str] = {}
+    expected: Any = None
+    for name, make in PEERS.items():
+        try:
+            program = make(work, arrays)
+            for _ in range(4):  # what compiles late compiles now
+                result = program.call()
+            given = program.fetch(result)
+        except (CannotDo, ImportError):
+            continue
+        except Exception as error:
+            errors[name] = f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"
+            continue
+        expected = given if expected is None else expected
+        if (off := _difference(given, expected)) > TOLERANCE:
+            errors[name] = f"wrong by {off:.1e}"
+        else:
+            found[name] = program
+    return found, errors
+
+
+def _interleaved(programs: dict[str, Program]) -> dict[str, float]:
+    repeats = {name: max(1, int(SECONDS / max(_once(p, 1), 1e-7))) for name, p in programs.items()}
+    times: dict[str, list[float]] = {name: [] for name in programs}
+    for _ in range(ROUNDS):
+        for name, program in programs.items():
+            times[name].append(_once(program, repeats[name]))
+    return {name: statistics.median(found) for name, found in times.items()}
+
+
+def _once(program: Program, repeats: int) -> float:
+    program.wait()
+    start = time.perf_counter()
+    for _ in range(repeats):
+        program.call()
+    program.wait()
+    return (time.perf_counter() - start) / repeats
+
+
+def _launch_time(program: Program) -> float:
+    """The time until a call returns, where nothing is queued before it."""
+    found = []
+    for _ in range(50):
+        program.wait()
+        start = time.perf_counter()
+        program.call()
+        found.append(time.perf_counter() - start)
+    return statistics.median(found)
+
+
+def _copy_time(moved: int) -> float:
+    """The time in which a copy on the GPU moves so many bytes, half of them read."""
+    import jit
+
+    whole = jit.zeros(max(moved // 8, 1), device="cuda")
+    copy = Program(lambda: whole.clone(), jit.cuda.synchronize, lambda r: [])
+    _once(copy, 3)
+    return min(_once(copy, 20) for _ in range(5))
+
+
+# -- the report ----------------------------------------------------------------------------------------------------
+
+HEAD = """
+| workload | jit | launch | of copy | jit / best | the others, relative to jit |
+| --- | --- | --- | --- | --- | --- |"""
+
+
+def _ran(title: str, command: Sequence[str]) -> str:
+    """What a command printed last, and its status."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True)
+    except OSError as error:
+        return f"\n## {title}\n\nnot run: {error}\n"
+    last = "\n".join((done.stdout + done.stderr).strip().splitlines()[-30:])
+    return f"\n## {title}\n\n`{' '.join(command[:6])}`: exit {done.returncode}\n\n```text\n{last}\n```\n"
+
+
+def main() -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", action="append", metavar="WORKLOAD", help="measure this workload (repeatable)")
+    parser.add_argument("--report", metavar="FILE", help="run the tests and the checker, too, and write a report")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.child:
+        print(measured(options.child))
+        return 0
+    if unknown := [name for name in options.only or () if name not in WORKLOADS]:
+        parser.error(f"there is no workload {unknown[0]!r}: choose from {', '.join(WORKLOADS)}")
+    parts = [_timings(options.only or list(WORKLOADS))]
+    if options.report:
+        parts.insert(0, _ran("This machine", [sys.executable, "-m", "jit", "doctor"]))
+        parts.append(_ran("Tests", [sys.executable, "-m", "pytest", *TESTS]))
+        parts.append(_ran("compute-sanitizer", ["compute-sanitizer", sys.executable, "-c", CHECKED]))
+        Path(options.report).write_text("# On a GPU\n" + "".join(parts))
+    return 0
+
+
+def _timings(names: Sequence[str]) -> str:
+    """The table, each row from a process of its own; printed as it grows."""
+    print(HEAD.strip(), flush=True)
+    rows = []
+    for name in names:
+        command = [sys.executable, "-m", "benchmarks.gpu", "--child", name]
+        done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ))
+        rows.append(done.stdout.strip() or f"| {name} | exit {done.returncode}: {done.stderr.strip()[-120:]} | | | | |")
+        print(rows[-1], flush=True)
+    return f"\n## Timings\n{HEAD}\n" + "\n".join(rows) + "\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,140 @@
+"""The math namespace over arrays: what eager mode and the interpreter hand to an op's `compute` body as `m`.
+
+`jit.runtime.llvm.math` offers the same names over LLVM expressions. A name that is not defined here is the library's
+own, numpy's or one with numpy's names, so array bodies write `m.sum`, `m.matmul`, `m.einsum`. The caller has cast the
+operands (16-bit floats to float32) and has silenced numpy's warnings with `np.errstate`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jit.ir.dtypes import as_dtype
+from jit.ir.errors import DivisionError
+
+from .philox import NUMPY
+
+FEW = 64
+"""The most rows of a left operand for which `matmul` swaps its operands."""
+
+
+class ArrayMath:
+    """The namespace over one library of arrays.
+
+    Args:
+        library: numpy, or a library with its names.
+        special: SciPy's special functions, or a library with their names: `m.special.digamma(x)`.
+        lapack: SciPy's linear algebra, likewise: `m.lapack.expm(x)`.
+        philox: The random numbers.
+    """
+
+    def __init__(self, library: Any, special: Any, lapack: Any, philox: Any) -> None:
+        self.library = library
+        self.special, self.lapack, self.philox = special, lapack, philox
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self.library, name)
+        setattr(self, name, found)
+        return found
+
+    def matmul(self, a: Any, b: Any, out: Any = None) -> Any:
+        """The product of matrices."""
+        return self.library.matmul(a, b, out=out)
+
+    def strided(self, x: Any, sizes: Any, offset: int, strides: Any, dtype: Any = None) -> Any:
+        """The memory of x from `offset` on with these sizes and strides, all in bytes but the sizes."""
+        return type(x)(sizes, dtype or x.dtype, x.data + offset, strides)
+
+    def sign(self, x: Any) -> Any:
+        """-1, 0 or 1; of NaN 0, where numpy's is NaN. A bool is its own sign."""
+        if x.dtype == bool:
+            return x.copy()
+        signs = self.library.sign(x)
+        return self.library.where(signs == signs, signs, 0) if x.dtype.kind == "f" else signs
+
+    def cast(self, x: Any, dtype: Any) -> Any:
+        """`x` as `dtype`: rounds to nearest even, truncates floats toward zero, and calls everything but 0 true.
+
+        A float that an integer cannot hold becomes what numpy makes of it on this machine (INT_MIN on x86).
+        """
+        return self.library.asarray(x).astype(as_dtype(dtype).numpy, copy=False)
+
+    def sigmoid(self, x: Any) -> Any:
+        """1 / (1 + exp(-x)), below 0 exp(x) / (1 + exp(x)), which does not overflow and keeps the denormal results."""
+        exp = self.library.exp
+        if self.library.iscomplexobj(x):
+            return 1 / (1 + exp(-x))
+        return exp(self.library.minimum(x, 0)) / (1 + exp(-self.library.abs(x)))
+
+    def erf(self, x: Any) -> Any:
+        """The error function."""
+        return self.special.erf(x)
+
+    def erfc(self, x: Any) -> Any:
+        """1 - erf(x), exact in the tail."""
+        return self.special.erfc(x)
+
+    def rsqrt(self, x: Any) -> Any:
+        """1 / sqrt(x)."""
+        return 1 / self.library.sqrt(x)
+
+    def reciprocal(self, x: Any) -> Any:
+        """1 / x."""
+        return 1 / x
+
+    def round(self, x: Any) -> Any:
+        """The nearest whole number, halves to even; integers stay as they are."""
+        return self.library.round(x)
+
+    def floor_divide(self, a: Any, b: Any) -> Any:
+        """a / b rounded down, as Python's `//`; an integer division by zero raises."""
+        self._refuse_integer_zero(a, b)
+        return self.library.floor_divide(a, b)
+
+    def remainder(self, a: Any, b: Any) -> Any:
+        """a - b * floor(a / b), with the sign of b, as Python's `%`; an integer division by zero raises."""
+        self._refuse_integer_zero(a, b)
+        return self.library.remainder(a, b)
+
+    def fmod(self, a: Any, b: Any) -> Any:
+        """The remainder with the sign of a, as C's; an integer division by zero raises."""
+        self._refuse_integer_zero(a, b)
+        return self.library.fmod(a, b)
+
+    def _refuse_integer_zero(self, a: Any, b: Any) -> None:
+        if self.library.result_type(a, b).kind in "iub" and not self.library.asarray(b).all():
+            raise DivisionError("an integer was divided by zero; mask the zeros or cast to a floating dtype first")
+
+
+class _NumpyMath(ArrayMath):
+    """The namespace over numpy."""
+
+    def strided(self, x: Any, sizes: Any, offset: int, strides: Any, dtype: Any = None) -> Any:
+        """The memory of x from `offset` on with these sizes and strides, all in bytes but the sizes."""
+        return np.ndarray(sizes, dtype or x.dtype, x, offset, strides)
+
+    def matmul(self, a: Any, b: Any, out: Any = None) -> Any:
+        """The product; `x @ w.T` with few rows in x as `(w @ x.T).T`, which takes BLAS half the time."""
+        if out is None and a.ndim == b.ndim == 2 and 1 < len(a) <= min(FEW, b.shape[1] // 4) and b.flags.f_contiguous:
+            return np.ascontiguousarray(np.matmul(b.T, a.T).T)
+        return np.matmul(a, b, out=out)
+
+
+class _Late:
+    """A module of SciPy's, imported when the first of its functions is called."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        from importlib import import_module
+
+        found = getattr(import_module(self._name), name)
+        setattr(self, name, found)
+        return found
+
+
+numpy_math: Any = _NumpyMath(np, _Late("scipy.special"), _Late("scipy.linalg"), NUMPY)
+"""The namespace over numpy."""

@@ -1,0 +1,224 @@
+"""Arrays on NVIDIA's GPUs: CuPy's, or those of the simulated device that JIT_CUDA=simulate asks for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from functools import cache, cached_property
+from typing import Any
+
+from jit.ir.devices import announce
+from jit.ir.errors import UsageError
+
+from ..arrays import libraries
+from ..arrays.array_math import ArrayMath
+from ..arrays.philox import Philox
+from .driver import CudaDriver
+from .launching import CudaKernel, Driver, simulated_driver
+from .memory import peak_memory, pinned
+
+SIMULATED = "JIT_CUDA"
+"""The environment variable that asks for the simulated device, with the value "simulate"."""
+
+
+def device_count() -> int | str:
+    """The number of GPUs that can be used; or a sentence that says why none can."""
+    if is_simulated():
+        return 1
+    try:
+        cupy = _cupy()
+    except ImportError as error:
+        return f"as CuPy cannot be imported ({error}); install it with `pip install 'jit-tracer[cuda]'`"
+    try:
+        return int(cupy.cuda.runtime.getDeviceCount()) or "as no GPU can be used"
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        return f"as no GPU can be used ({error})"
+
+
+def is_simulated() -> bool:
+    """Whether the environment asks for the simulated device."""
+    return os.environ.get(SIMULATED) == "simulate"
+
+
+def driver_version() -> str:
+    """The newest version of CUDA that the driver knows, in words; "simulated" without one."""
+    if is_simulated():
+        return "simulated"
+    version = int(_cupy().cuda.runtime.driverGetVersion())
+    return f"CUDA {version // 1000}.{version % 1000 // 10}"
+
+
+def _cupy() -> Any:
+    import cupy  # type: ignore[import-not-found,unused-ignore]
+
+    return cupy
+
+
+BLOCKS_AT_ONCE = 1 << 22
+"""The most blocks of random numbers that are drawn at once."""
+
+
+class CudaLibrary:
+    """The arrays of one GPU.
+
+    Args:
+        index: Its number.
+        module: `cupy`, or what stands for it.
+        special: `cupyx.scipy.special`, likewise.
+        lapack: `cupyx.scipy.linalg`, likewise.
+        place: Makes the context manager of a device of its number.
+        driver: Loads kernels and launches them.
+    """
+
+    def __init__(
+        self, index: int, module: Any, special: Any, lapack: Any, place: Callable[[int], Any],
+        driver: Callable[[], Driver],
+    ) -> None:  # fmt: skip
+        self.device = f"cuda:{index}"
+        self.array: Any = module.ndarray
+        self.math = ArrayMath(module, special, lapack, Philox(module, BLOCKS_AT_ONCE))
+        self.module = module
+        """`cupy`, or what stands for it."""
+        self._index, self._place, self._driver = index, place, driver
+        self._peak = peak_memory(module)
+
+    def current(self) -> AbstractContextManager[Any]:
+        """A block in which arrays are made on this GPU."""
+        made: AbstractContextManager[Any] = self._place(self._index)
+        return made
+
+    def taken(self, value: Any) -> Any:
+        """A number, or an array of any device, as an array here; itself if it is here."""
+        if isinstance(value, self.array):
+            home = libraries.library_of(value)
+            return value if home is self else self._from_other(value)
+        return self.module.asarray(value)
+
+    def _from_other(self, array: Any) -> Any:
+        with self.current():
+            return self.module.array(array)
+
+    def row_major(self, array: Any) -> Any:
+        """A copy in row-major order."""
+        return array.copy()
+
+    def is_writable(self, array: Any) -> bool:
+        """True: memory of a GPU is not read-only."""
+        return True
+
+    def borrowed(self, lender: Any, copy: bool | None) -> Any:
+        """An array of memory here that an object, or a capsule of it, lends by DLPack; `copy` is passed on to it."""
+        with self.current():
+            return self.module.from_dlpack(lender, copy=copy)
+
+    def kernel(self, nest: Any) -> Callable[[Sequence[Any], Sequence[Any]], None]:
+        """A nest compiled for this GPU: fills outputs, given inputs; CompileError if there is no code for it."""
+        return CudaKernel(nest, self.gpu, self._driver(), self.module)
+
+    @cached_property
+    def gpu(self) -> tuple[str, int]:
+        """The architecture of the GPU, "sm_90", and the number of its multiprocessors."""
+        architecture = "sm_{}{}".format(*self.capability())
+        return architecture, self._place(self._index).attributes["MultiProcessorCount"]
+
+    def capability(self) -> tuple[int, int]:
+        """The compute capability of the GPU: (9, 0)."""
+        digits = self._place(self._index).compute_capability
+        return int(digits[:-1]), int(digits[-1])
+
+    def pinned(self, array: Any) -> Any:
+        """A copy of a numpy array in memory of the CPU from which this GPU can copy by itself."""
+        with self.current():
+            return pinned(self.module, array)
+
+    def synchronize(self) -> None:
+        """Wait until all work is done."""
+        self._place(self._index).synchronize()
+
+    def memory_allocated(self) -> int:
+        """The bytes that arrays take up now."""
+        with self.current():
+            return int(self.module.get_default_memory_pool().used_bytes())
+
+    def max_memory_allocated(self) -> int:
+        """The most bytes that arrays took up at a time since this, or the next, was first asked for."""
+        with self.current():
+            return self._peak.most(self._index)
+
+    def reset_peak_memory(self) -> None:
+        """Count the most bytes anew."""
+        with self.current():
+            self._peak.reset(self._index)
+
+    def memory(self) -> tuple[int, int]:
+        """The bytes of memory that are free, and all that there are."""
+        free, total = self._place(self._index).mem_info
+        return int(free), int(total)
+
+    def empty_cache(self) -> None:
+        """Give back memory that no array takes up."""
+        with self.current():
+            self.module.get_default_memory_pool().free_all_blocks()
+            self.module.get_default_pinned_memory_pool().free_all_blocks()
+
+    def properties(self) -> dict[str, Any]:
+        """The facts of the GPU, by the names of CUDA's `cudaDeviceProp`."""
+        found: dict[str, Any] = self.module.cuda.runtime.getDeviceProperties(self._index)
+        return found
+
+    def name(self) -> str:
+        """The name of the GPU."""
+        return str(self.properties()["name"].decode())
+
+
+def open_device(index: int) -> CudaLibrary:
+    """The library of a GPU, or of the simulated one; from now on its arrays are known."""
+    counted = device_count()
+    if isinstance(counted, str):
+        raise UsageError(f"there is no device 'cuda:{index}' here, {counted}")
+    return _opened(index, is_simulated())
+
+
+@cache
+def _opened(index: int, simulated: bool) -> CudaLibrary:
+    if simulated:
+        made = _simulated(index)
+    else:
+        cupy, special, linalg = _cupy(), *_of_scipy()
+        driver = CudaDriver(cupy)
+        made = CudaLibrary(index, cupy, special, linalg, cupy.cuda.Device, lambda: driver)
+    libraries.add_library(made.array, lambda array: _opened(array.device.id, simulated), lambda array: array.get())
+    return made
+
+
+def is_open() -> bool:
+    """Whether a GPU has been opened."""
+    return _opened.cache_info().currsize > 0
+
+
+def _of_scipy() -> tuple[Any, Any]:
+    from cupyx.scipy import linalg, special  # type: ignore[import-not-found,unused-ignore]
+
+    return special, linalg
+
+
+def _simulated(index: int) -> CudaLibrary:
+    from . import simulated
+
+    module, special, lapack = simulated.library(), simulated.special(), simulated.lapack()
+    return CudaLibrary(index, module, special, lapack, simulated.SimulatedDevice, simulated_driver)
+
+
+def announce_devices() -> None:
+    """Let "cuda" be a device that can be asked for."""
+    announce("cuda", _ready)
+    libraries.OPENERS["cuda"] = open_device
+
+
+def _ready() -> int | str:
+    """`device_count()`; where there are devices, their arrays are known from now on."""
+    counted = device_count()
+    if isinstance(counted, int):
+        open_device(0)
+    return counted

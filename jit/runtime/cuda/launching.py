@@ -1,0 +1,103 @@
+"""Kernels on a GPU: a nest lowered to PTX, loaded by the driver, and launched on arrays there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+from weakref import WeakKeyDictionary
+
+from jit.ir.errors import CompileError
+
+from ..gpu.device import DeviceKernel, device_kernel
+from ..kernels.codegen import check_status
+from ..kernels.nest import Nest
+from ..targets.target import Target
+
+
+class Driver(Protocol):
+    """The part of a driver that loads kernels and launches them; see `CudaDriver`."""
+
+    def load(self, ptx: str, name: str) -> Any:
+        """The function of this name in a PTX text."""
+
+    def launch(
+        self, function: Any, blocks: int, threads: int, arrays: Sequence[Any], geometry: Any, errors: Any
+    ) -> None:
+        """Queue a kernel."""
+
+
+class CudaKernel:
+    """A nest compiled for a GPU: callable with arrays of the layouts that the nest names.
+
+    Args:
+        nest: What it computes.
+        gpu: The architecture of the GPU, "sm_90", and the number of its multiprocessors.
+        driver: Loads it and launches it.
+        module: `cupy`, or what stands for it.
+
+    Raises:
+        CompileError: The nest asks for what a GPU does not have, or the driver refuses the kernel.
+    """
+
+    def __init__(self, nest: Nest, gpu: tuple[str, int], driver: Driver, module: Any) -> None:
+        self.device_kernel = device_kernel(nest, Target.nvidia(gpu[0]), gpu[1])
+        self._function, self._may_fail = _loaded(driver, self.device_kernel)
+        self._driver, self._module = driver, module
+        self._errors = module.zeros(1, "int32")
+
+    def __call__(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        """Compute `outputs` from `inputs`; a kernel that may fail is waited for.
+
+        Raises:
+            DivisionError: An integer was divided by zero.
+            DimError: An index is out of range.
+        """
+        grid = self.device_kernel.grid
+        errors = self._module.zeros(1, "int32") if self._may_fail else self._errors
+        arrays = [*inputs, *outputs]
+        self._driver.launch(self._function, grid.blocks, grid.threads, arrays, self.device_kernel.geometry, errors)
+        if self._may_fail:
+            check_status(int(errors[0]))
+
+
+_LOADED: WeakKeyDictionary[Driver, dict[tuple[Target, str], tuple[Any, bool]]] = WeakKeyDictionary()
+"""The functions that drivers have loaded, by the LLVM IR that they were made of."""
+
+
+def _loaded(driver: Driver, kernel: DeviceKernel) -> tuple[Any, bool]:
+    """The function of a kernel, and whether it may fail; kernels that differ in sizes alone have one."""
+    known = _LOADED.setdefault(driver, {})
+    key = kernel.target, kernel.function.text(kernel.name)
+    if key not in known:
+        known[key] = driver.load(kernel.ptx, kernel.name), any(word in kernel.ptx for word in _REPORTS)
+    return known[key]
+
+
+_REPORTS = ("atom.", "red.")
+"""The instructions with which a kernel reports errors; one that cannot fail has none of them."""
+
+
+class NoDriver:
+    """The driver of a simulated device that nothing executes kernels for."""
+
+    def load(self, ptx: str, name: str) -> Any:
+        """Refuse (CompileError) to load a kernel, so that operators run one by one."""
+        raise CompileError(f"nothing executes the kernel {name} on the simulated device; run its operators one by one")
+
+    def launch(
+        self, function: Any, blocks: int, threads: int, arrays: Sequence[Any], geometry: Any, errors: Any
+    ) -> None:
+        """Do nothing: no function was loaded."""
+
+
+_SIMULATED: list[Driver] = []
+
+
+def use(driver: Driver) -> None:
+    """Let a driver execute kernels on the simulated device from now on."""
+    _SIMULATED[:] = [driver]
+
+
+def simulated_driver() -> Driver:
+    """The driver of the simulated device."""
+    return _SIMULATED[0] if _SIMULATED else NoDriver()
