@@ -177,8 +177,7 @@ they have their own.
 *Kernel*: what a compiled plan makes of it: a loop at every point, with about how many instructions; a reduction, norm
 or scan of rows; what follows from positions, in whichever loop reads it; a step of its own; "none" runs with numpy.
 *CUDA*: what computes it on a GPU: "kernel", a loop of a fused group in a recording, and CuPy elsewhere; "library", CuPy
-everywhere; "library, drawn on the CPU", random numbers that are drawn there and copied, so that they are the same on
-every device; "host", the CPU, which gets copies of the operands and gives one of the result back.
+everywhere; "host", the CPU, which gets copies of the operands and gives one of the result back.
 """
 
 
@@ -234,8 +233,6 @@ def _on_gpu(op: Op) -> str:
         return "free" if op.kind == "view" else PARTS
     if op.runs_on_host:
         return "host"
-    if op.kind == "random":
-        return "library, drawn on the CPU"
     return "kernel" if op.kind == "pointwise" or op.kernel.form else "library"
 
 
