@@ -15,6 +15,7 @@ import pytest
 
 from jit.ir import dtypes, parse
 from jit.ops.convolving import ConvGeometry, by_input, by_weight, forward
+from jit.runtime.arrays.array_math import numpy_math
 from jit.runtime.arrays.interpreter import Interpreter
 from jit.runtime.llvm.product_tiles import lanes_of
 from jit.runtime.plans.plan import PlannedEngine
@@ -117,7 +118,9 @@ def test_forward(name, dtype, at_end, bias):
     x, w, b, y = (guarded(a, at_end) for a in (case.x, case.w, case.bias, np.full_like(case.g, np.nan)))
     run(work, x, w, *([b] if bias else []), y)
     shape = (-1, *(1,) * len(work.window.flat().image[: x.ndim - 2]))
-    exact, magnitude = (forward(np, pair[0], pair[1], case.window) for pair in (wide(x, w), wide(abs(x), abs(w))))
+    exact, magnitude = (
+        forward(numpy_math, pair[0], pair[1], case.window) for pair in (wide(x, w), wide(abs(x), abs(w)))
+    )
     if bias:
         exact, magnitude = exact + b.reshape(shape), magnitude + abs(b.reshape(shape))
     assert close(y, exact, magnitude, work.rows)
@@ -132,7 +135,7 @@ def test_weight_gradients(name, dtype, at_end):
     run(work, x, g, w)
     kernel = w.shape[2:]
     exact, magnitude = (
-        by_weight(np, pair[0], pair[1], kernel, case.window) for pair in (wide(g, x), wide(abs(g), abs(x)))
+        by_weight(numpy_math, pair[0], pair[1], kernel, case.window) for pair in (wide(g, x), wide(abs(g), abs(x)))
     )
     assert close(w, exact, magnitude, len(x) * math.prod(g.shape[2:]) + 16)
 
@@ -166,7 +169,7 @@ def test_entries_beside_the_image_are_zeros_whatever_the_numbers():
     case = Case("plain", dtypes.float32)
     case.w[...], case.x[...] = np.inf, 1.0
     with np.errstate(invalid="ignore"):
-        expected = forward(np, case.x, case.w, case.window)
+        expected = forward(numpy_math, case.x, case.w, case.window)
     found = np.empty_like(case.g)
     run(case.layer.forward(), case.x, case.w, found)
     assert np.isnan(expected).any()
@@ -245,11 +248,12 @@ def test_gradients_in_plans(name, dtype):
     by_x, by_w, by_b = in_plan(text, [case.g, case.x, case.w])
     size, kernel, window = case.x.shape[2:], case.w.shape[2:], case.window
     exact, size_of = (
-        by_input(np, pair[0], pair[1], size, window) for pair in (wide(case.g, case.w), wide(abs(case.g), abs(case.w)))
+        by_input(numpy_math, pair[0], pair[1], size, window)
+        for pair in (wide(case.g, case.w), wide(abs(case.g), abs(case.w)))
     )
     assert close(by_x, exact, size_of, case.layer.filters * math.prod(kernel))
     exact, size_of = (
-        by_weight(np, pair[0], pair[1], kernel, window)
+        by_weight(numpy_math, pair[0], pair[1], kernel, window)
         for pair in (wide(case.g, case.x), wide(abs(case.g), abs(case.x)))
     )
     assert close(by_w, exact, size_of, len(case.g) * math.prod(case.g.shape[2:]) + 16)
@@ -287,7 +291,7 @@ def test_transposed_convolutions_in_plans(name, dtype, biased):
     graph = f"graph(%g : {show(case.g)}, %w : {show(case.w)}{more}) {{ %0 : {show(out)} = {call} return (%0) }}"
     found = in_plan(graph, [case.g, case.w, bias][: 2 + biased])[0]
     pairs = wide(case.g, case.w), wide(abs(case.g), abs(case.w))
-    exact, magnitude = (by_input(np, pair[0], pair[1], sizes, case.window) for pair in pairs)
+    exact, magnitude = (by_input(numpy_math, pair[0], pair[1], sizes, case.window) for pair in pairs)
     if biased:
         b = bias.reshape(-1, *(1,) * (case.g.ndim - 2))
         exact, magnitude = exact + b, magnitude + abs(b)
