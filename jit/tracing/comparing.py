@@ -13,7 +13,7 @@ from jit.eager.pytree import flatten, unflatten
 from jit.eager.tensors import Tensor, tensor_of
 from jit.ir import dtypes
 from jit.ir.errors import VerificationError
-from jit.runtime.arrays.libraries import is_writable
+from jit.runtime.arrays.libraries import HOST, is_writable
 
 TOLERANCES = {dtypes.float16: 1e-2, dtypes.bfloat16: 5e-2, dtypes.float32: 1e-5, dtypes.float64: 1e-10,
               dtypes.complex64: 1e-5, dtypes.complex128: 1e-10}  # fmt: skip
@@ -115,7 +115,7 @@ def noise_floor(expected: Any, noisy: Any, together: dict[str, Any]) -> float:
 
 def _largest(array: Any) -> float:
     """The largest finite magnitude of the elements."""
-    wide = array.astype(_wide(array))
+    wide = HOST.taken(array).astype(_wide(array))
     return float(np.max(np.abs(wide), where=np.isfinite(wide), initial=0.0))
 
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import cache, cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jit.ir.devices import announce
 from jit.ir.errors import UsageError
@@ -14,9 +14,10 @@ from jit.ir.errors import UsageError
 from ..arrays import libraries
 from ..arrays.array_math import ArrayMath
 from ..arrays.philox import Philox
-from .driver import CudaDriver
-from .launching import CudaKernel, Driver, simulated_driver
 from .memory import peak_memory, pinned
+
+if TYPE_CHECKING:
+    from .launching import Driver
 
 SIMULATED = "JIT_CUDA"
 """The environment variable that asks for the simulated device, with the value "simulate"."""
@@ -114,6 +115,8 @@ class CudaLibrary:
 
     def kernel(self, nest: Any) -> Callable[[Sequence[Any], Sequence[Any]], None]:
         """A nest compiled for this GPU: fills outputs, given inputs; CompileError if there is no code for it."""
+        from .launching import CudaKernel
+
         return CudaKernel(nest, self.gpu, self._driver(), self.module)
 
     @cached_property
@@ -186,6 +189,8 @@ def _opened(index: int, simulated: bool) -> CudaLibrary:
         made = _simulated(index)
     else:
         cupy, special, linalg = _cupy(), *_of_scipy()
+        from .driver import CudaDriver
+
         driver = CudaDriver(cupy)
         made = CudaLibrary(index, cupy, special, linalg, cupy.cuda.Device, lambda: driver)
     libraries.add_library(made.array, lambda array: _opened(array.device.id, simulated), lambda array: array.get())
@@ -207,7 +212,13 @@ def _simulated(index: int) -> CudaLibrary:
     from . import simulated
 
     module, special, lapack = simulated.library(), simulated.special(), simulated.lapack()
-    return CudaLibrary(index, module, special, lapack, simulated.SimulatedDevice, simulated_driver)
+    return CudaLibrary(index, module, special, lapack, simulated.SimulatedDevice, _simulated_driver)
+
+
+def _simulated_driver() -> Driver:
+    from .launching import simulated_driver
+
+    return simulated_driver()
 
 
 def announce_devices() -> None:

@@ -34,7 +34,7 @@ def channel_shuffle(self: Any, groups: int) -> Any:
     return self[:, [g * per + i for i in range(per) for g in range(groups)]]
 
 
-def choices(n: int, r: int, repeated: bool) -> Any:
+def choices(n: int, r: int, repeated: bool, device: Any = None) -> Any:
     pick = itertools.combinations_with_replacement if repeated else itertools.combinations
     return np.array(list(pick(range(n), r)))
 
