@@ -188,9 +188,9 @@ def test_noise_excuses_no_more_than_rounding():
 
     zero, one = np.zeros(3, np.float32), np.ones(3, np.float32)
     wanted, noisy = [{"bias": zero, "weight": one}], [{"bias": zero + 1e-6, "weight": one}]
-    _compare_all(wanted, [{"bias": zero + 5e-6, "weight": one}], lambda: noisy)
+    _compare_all(wanted, [{"bias": zero + 5e-6, "weight": one}], lambda: [noisy])
     for bias, weight in ((zero + 1e-4, one), (zero, one * 1.001)):
         with pytest.raises(jit.VerificationError, match="differs"):
-            _compare_all(wanted, [{"bias": bias, "weight": weight}], lambda: noisy)
+            _compare_all(wanted, [{"bias": bias, "weight": weight}], lambda: [noisy])
     with pytest.raises(jit.VerificationError, match="differs"):
-        _compare_all(wanted, [{"bias": zero + 1e-4, "weight": one}], lambda: [{"bias": one, "weight": one}])
+        _compare_all(wanted, [{"bias": zero + 1e-4, "weight": one}], lambda: [[{"bias": one, "weight": one}]])
