@@ -67,11 +67,6 @@ def derived(call: Callable[..., Any], case: Sized) -> list[Any]:
     return [*(r.detach() for r in results), *(jit.grad(roots, wanted, weights, allow_unused=True) if roots else ())]
 
 
-def is_noise(derivative: jit.Tensor) -> bool:
-    """Whether this is a derivative at a singular matrix, as repeated elements make one: rounding times infinity."""
-    return derivative.is_floating_point() and bool((derivative.abs() > 1e9).any())
-
-
 @pytest.mark.parametrize("op", [op for op in REGISTRY.values() if has_backward(op)], ids=lambda op: op.name)
 def test_operators_and_their_backwards(op: Op) -> None:
     name = op.name.removeprefix("aten::")
@@ -84,7 +79,7 @@ def test_operators_and_their_backwards(op: Op) -> None:
         for each in sized(case):
             for found, wanted in zip(derived(traced, each), derived(called, each), strict=True):
                 assert (found is None) == (wanted is None)
-                if found is not None and not is_noise(wanted):
+                if found is not None:
                     assert_close(found, wanted, rtol=1e-3, atol=1e-4)
         recording = traced._last
         if recording is not None and recording.general:
