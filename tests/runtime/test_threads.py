@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 import jit
 from jit.runtime.plans import pool, threads
-from jit.runtime.products import blas_threads
+from jit.runtime.products import blas_alone, blas_threads
 from tests.threads import in_threads
 
 
@@ -117,11 +118,10 @@ def test_it_counts_at_once() -> None:
         for count in (2, 1, 6, 3):
             jit.set_num_threads(count)
             assert pool._memory[-1][field] == count - 1
-            generation = int(pool._memory[-1][pool._AT["generation"]])
+            generation = int(pool._memory[-1][pool._AT["ticket"]])
             f(x, x)
-            shared = int(pool._memory[-1][pool._AT["generation"]]) - generation
-            assert (shared > 0) == (count > 1)
-        assert len(pool._threads) == 5
+            shared = int(pool._memory[-1][pool._AT["ticket"]]) - generation
+            assert (shared > 0) == (count > 1) and len(pool._threads) == count - 1
 
 
 @pytest.mark.llvm
@@ -146,7 +146,7 @@ def test_changes_while_others_compute() -> None:
 @pytest.mark.parametrize("package", ["numpy", "scipy"])
 def test_products_of_other_libraries(package: str) -> None:
     """Of OpenBLAS, which the wheels of both bring; it can be asked, too."""
-    if blas_threads._setter(package) is None:
+    if blas_threads.functions_of_threads(package) is None:
         pytest.skip(f"{package} has no OpenBLAS of its own")
     x = jit.from_numpy(np.random.default_rng(0).standard_normal((200, 200)))
     found = []
@@ -159,7 +159,7 @@ def test_products_of_other_libraries(package: str) -> None:
 
 
 def test_a_library_without_a_setter(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blas_threads, "_setter", lambda package: None)
+    monkeypatch.setattr(blas_threads, "functions_of_threads", lambda package: None)
     assert not blas_threads.set_blas_threads("numpy", 2)
     jit.set_num_threads(2)
 
@@ -180,3 +180,49 @@ def test_in_a_traced_function() -> None:
         jit.set_num_threads(1)
         g(jit.ones(1))
         assert jit.get_num_threads() == 3
+
+
+def products_by_blas(count: int) -> tuple[list[Any], int]:
+    """Products that plans leave to BLAS: of few columns, of one row, of batches; and how many steps threads shared."""
+    pool._stop()
+    jit.set_num_threads(count)
+    rng = np.random.default_rng(0)
+    found = []
+    with jit.no_grad():
+        for a, b in (((9001, 130), (130, 3)), ((1, 700), (700, 903)), ((7, 300, 301), (7, 301, 2))):
+            x, y = (jit.from_numpy(rng.standard_normal(sizes)) for sizes in (a, b))
+            f = jit.trace(lambda x, y: x @ y)
+            found.append([f(x, y).numpy() for _ in range(3)][-1])
+    shared = int(pool._memory[-1][pool._AT["ticket"]]) // pool.WAKES if pool.cell[0] else 0
+    return found, shared
+
+
+@pytest.mark.llvm
+def test_products_by_blas_are_shared_by_the_threads_of_plans() -> None:
+    if not blas_alone.can_be_shared():
+        pytest.skip("SciPy has no OpenBLAS of its own")
+    found = {count: products_by_blas(count) for count in (4, 2, 1)}
+    assert [shared for _, shared in found.values()] == [6, 6, 0]
+    for count in (2, 4):
+        for one, other in zip(found[1][0], found[count][0], strict=True):
+            np.testing.assert_allclose(one, other, rtol=0, atol=1e-11)
+
+
+@pytest.mark.llvm
+def test_blas_has_its_threads_again_afterwards() -> None:
+    functions = blas_threads.functions_of_threads("scipy")
+    if functions is None:
+        pytest.skip("SciPy has no OpenBLAS of its own")
+    threads_of_blas = ctypes.CFUNCTYPE(ctypes.c_int)(functions[0])
+    for count in (3, 1, 2):
+        blas_threads.set_blas_threads("scipy", count)
+        in_threads(products_of_few_columns)
+        assert threads_of_blas() == count and not blas_alone._state[: blas_alone._AT["before"]].any()
+
+
+def products_of_few_columns(_: int) -> None:
+    with jit.no_grad():
+        for rows in range(301, 321):
+            f = jit.trace(lambda a, b: a @ b)
+            for _ in range(3):
+                f(jit.ones(rows, 130), jit.ones(130, 3))

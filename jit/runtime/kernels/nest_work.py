@@ -27,7 +27,7 @@ class NestWork(Work):
     """The compiled nest, once it is bound."""
 
     grain = 64  # so that parts of long rows begin where vectors do
-    long = 1 << 19
+    long = 1 << 17
     is_linear = True
     is_late = False
 

@@ -32,8 +32,8 @@ class Work(Protocol):
 
     grain: ClassVar[int] = 1
     """The number of panels at whose multiples parts begin, where there are enough panels."""
-    long: ClassVar[int] = 1 << 23
-    """The effort of some hundred microseconds, many times what waking a thread takes."""
+    long: ClassVar[int] = 1 << 19
+    """The effort of some ten microseconds, many times what sharing takes among threads that are awake."""
     is_late: ClassVar[bool] = True
     """Whether it has to know its sizes as numbers to say its function, geometry and scratch memory."""
     is_linear: ClassVar[bool] = False

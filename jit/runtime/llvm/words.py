@@ -90,6 +90,29 @@ class Routine:
         """Store a word."""
         self._write(f"store i64 {value}, ptr {self._pointer(address, index)}")
 
+    # -- words that several threads read and write ---------------------------------------------------------------
+
+    def atomic_word(self, address: Word, index: int = 0) -> Word:
+        """The word number `index` at an address, which other threads may be writing."""
+        return self._emit(f"load atomic i64, ptr {self._pointer(address, index)} seq_cst, align 8")
+
+    def put_atomic(self, address: Word, index: int, value: Word | int) -> None:
+        """Store a word that other threads may be reading; who sees it sees what was stored before."""
+        self._write(f"store atomic i64 {value}, ptr {self._pointer(address, index)} seq_cst, align 8")
+
+    def update(self, address: Word, index: int, how: str, by: Word | int) -> Word:
+        """Replace a word by itself "add" or "or" another one, without a thread in between; what it was."""
+        return self._emit(f"atomicrmw {how} ptr {self._pointer(address, index)}, i64 {by} seq_cst, align 8")
+
+    def exchanges(self, address: Word, index: int, old: Word, new: Word) -> Word:
+        """Replace a word if it is still `old`; whether it was."""
+        pair = self._emit(f"cmpxchg ptr {self._pointer(address, index)}, i64 {old}, i64 {new} seq_cst seq_cst, align 8")
+        return self._emit(f"extractvalue {{ i64, i1 }} {pair}, 1")
+
+    def pause(self, call: str) -> None:
+        """Let a loop that waits for another thread pause a little, by a call as `ProcessorFamily.pause` has it."""
+        self._write(call)
+
     def _pointer(self, address: Word, index: Word | int) -> Word:
         if index != 0:
             offset = 8 * index if isinstance(index, int) else self.scale(index, 8)
@@ -128,7 +151,7 @@ class Routine:
         """a == b."""
         return self._emit(f"icmp eq i64 {a}, {b}")
 
-    def less(self, a: Word, b: Word | int) -> Word:
+    def less(self, a: Word | int, b: Word | int) -> Word:
         """a < b, as signed numbers."""
         return self._emit(f"icmp slt i64 {a}, {b}")
 

@@ -13,15 +13,19 @@ from ..kernels.codegen import words_of
 from ..kernels.work import Work
 from . import pool
 
+WAKING = 16
+"""Threads that sleep are woken if what is to be shared takes as long as so many steps that are just long enough to be
+shared among threads that are awake: it takes the caller some 20 microseconds, and them four times as long to come."""
+
 QUICK = 1 << 16
 """Bytes that a run may touch while it holds the GIL: some microseconds."""
 
 
-def table_of(work: Work, parts: int) -> tuple[Any, int, list[Any]]:
-    """The table of a step's geometries, the number of parts, and all that has to be kept alive with it."""
+def table_of(work: Work, parts: int) -> tuple[Any, list[Any]]:
+    """The table of a step's geometries, and all that has to be kept alive with it."""
     geometries = [words_of(g) if isinstance(g, list) else g for g in _geometries(work, parts)]
     table = np.array([_address(geometry) for geometry in geometries], np.int64)
-    return table, max(len(geometries) - 1, 1), [work.kept, table, geometries]
+    return table, [work.kept, table, geometries]
 
 
 def _geometries(work: Work, parts: int) -> list[Any]:
@@ -45,6 +49,17 @@ def threads_for(long: int, operands: int, effort: int, panels: int) -> int:
     """The number of threads among which a step of some effort is worth being shared."""
     shared = effort >= long and operands < pool.MOST_OPERANDS
     return max(min(pool.most_parts(), panels), 1) if shared else 1
+
+
+def marked(parts: Any, shares: Any) -> Any:
+    """The numbers of parts as words of a program: with `pool.WAKES` where sleeping threads are to be woken.
+
+    Args:
+        parts: For each step.
+        shares: Its effort, as a multiple of that from which work is shared.
+    """
+    ahead = np.cumsum(np.where(parts > 1, shares, 0)[::-1])[::-1]
+    return parts + np.where((parts > 1) & (ahead >= WAKING), pool.WAKES, 0)
 
 
 def _address(words: Any) -> int:

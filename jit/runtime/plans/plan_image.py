@@ -30,7 +30,7 @@ from jit.ir.parser import parse_size
 from jit.ir.sizes import SizeExpr, SizeSymbol
 
 from ..kernels.code_store import STORE
-from ..products import blas
+from ..products import blas, blas_alone
 from .native import Native, SizedNative
 from .plan import PlannedEngine
 from .restored import ALIGNMENT, RECORDS
@@ -232,6 +232,7 @@ def _functions() -> dict[int, Sequence[Any]]:
     if blas.blas_function.cache_info().currsize:
         pairs = itertools.product(blas.FUNCTIONS, blas.LETTER)
         known |= {blas.blas_function(name, dtype): ("blas", name, dtype.name) for name, dtype in pairs}
+        known[blas_alone.state()] = ("blas alone",)
     return known
 
 

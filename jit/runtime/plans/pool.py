@@ -1,9 +1,21 @@
 """Threads that share the rows of a kernel: fork, compute, join, all in native code.
 
-A step of a plan may come in parts (see Note [A program] in `entry`). Of n threads, the caller being number 0, thread i
-computes parts i, i + n, i + 2n ..., and the caller waits for the others; a part is the same rows with the same code
-whoever computes it, so results do not depend on the number of threads, which may change from step to step. Only one
-call at a time has the pool; others compute all parts themselves.
+A step of a plan may come in parts (see Note [A program] in `entry`). A part is the same rows with the same code whoever
+computes it, so results do not depend on the number of threads, which may change from step to step. Only one call at a
+time has the pool; others compute all parts themselves.
+
+Note [Taking parts]
+    The ticket is a word: the number of the job, and below it the number of parts that nobody has taken. Whoever is
+    free, the caller included, takes one by exchanging the ticket for the one that offers a part less:
+
+        job 7, 2 parts left    ->    job 7, 1 part left: part 1 is mine
+
+    So a thread that comes late, because it slept or the system gave its core to others, is not waited for. A ticket
+    without parts cannot be exchanged, so the next job can be described while others still look at it; and whoever has
+    taken a part may read the description, which stays until `pending`, the number of parts not done, is 0.
+
+Waking a thread takes as long as some steps of a plan, so threads look out for the next job for a while (`WATCH`) before
+they sleep, and the caller waits for the last parts in the same way; but not where there are more threads than cores.
 
 The pool is started by the first step that has parts, through a Python function whose address stands where the pool's
 should be. A forked child starts its own. Threads are those of the C library: they never see Python.
@@ -15,121 +27,190 @@ import atexit
 import ctypes
 import os
 import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
 import numpy as np
 
 from ..llvm.words import Routine, Word
-from .threads import planned_count, thread_count
+from ..targets.target import Target
+from .threads import core_count, planned_count, thread_count
 
-_FIELDS = (
+_PTHREAD = (
     "owner", "lock", "begin", "finished", "mutex_trylock", "mutex_lock", "mutex_unlock", "wait", "signal", "broadcast",
-    "threads", "generation", "pending", "stop", "status", "kernel", "geometries", "count", "operands", "scratch",
-    "parts",
 )  # fmt: skip
-"""The pool: addresses of mutexes, conditions and functions, then the job that is being done."""
-_AT = {name: index for index, name in enumerate(_FIELDS)}
+"""Addresses of mutexes and conditions, then of functions."""
+_LINES = (
+    ("ticket", "kernel", "geometries", "count", "operands", "scratch"),
+    ("pending", "status", "caller_sleeps"),
+    ("sleepers", "threads", "looks"),
+    _PTHREAD,
+)
+"""The pool: what different threads write stands in different lines of the cache, of 8 words each."""
+_AT = {name: 8 * line + place for line, names in enumerate(_LINES) for place, name in enumerate(names)}
+_WORDS = 8 * (len(_LINES) + 1)
 MOST_OPERANDS = 256
 """A step with more operands is not shared."""
+WATCH = 1e-3
+"""Seconds for which a thread looks out for work before it sleeps."""
+WAKES = 1 << 16
+"""The bit beside a step's number of parts that has sleeping threads be woken for it."""
+_LEFT = WAKES - 1
+"""The bits of the ticket that count parts."""
 
 
 class _ThreadPool(Routine):
     """A routine that knows the pool."""
 
     def field(self, name: str) -> Word:
-        """A word of the pool."""
+        """A word of the pool that nobody changes meanwhile."""
         return self.word("%pool", _AT[name])
 
     def set(self, name: str, value: Word | int) -> None:
-        """Change a word of the pool."""
+        """Change a word of the pool that nobody reads meanwhile."""
         self.put("%pool", _AT[name], value)
+
+    def seen(self, name: str) -> Word:
+        """A word of the pool as the threads see it."""
+        return self.atomic_word("%pool", _AT[name])
+
+    def show(self, name: str, value: Word | int) -> None:
+        """Let all threads see a word of the pool, and whatever was written before it."""
+        self.put_atomic("%pool", _AT[name], value)
+
+    def change(self, name: str, how: str, by: Word | int) -> Word:
+        """Change a word of the pool at once, by "add" or "or"; what it was."""
+        return self.update("%pool", _AT[name], how, by)
 
     def call_on(self, function: str, *things: str) -> Word:
         """Call a function of the C library on things of the pool."""
         return self.call(self.field(function), *map(self.field, things), returns="i32")
 
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Code that holds the lock of the conditions."""
+        self.call_on("mutex_lock", "lock")
+        yield
+        self.call_on("mutex_unlock", "lock")
 
-def share() -> str:
-    """`share(pool, step, operands)`: compute the parts of a step by all threads; -1 if there are none, or all busy."""
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """A loop that looks for what it waits for, for a while."""
+        with self.loop(self.seen("looks")):
+            yield
+            self.pause(_pause()[1])
+
+    @contextmanager
+    def when_offered(self) -> Iterator[None]:
+        """A block that runs if there are parts to take."""
+        with self.unless(self.same(self.both(self.seen("ticket"), _LEFT), 0)):
+            yield
+
+    def take_parts(self, own: Word) -> None:
+        """Compute parts until none is left; `own` is memory for the operands of one."""
+        with self.loop(2**62):
+            ticket = self.seen("ticket")
+            left = self.both(ticket, _LEFT)
+            with self.when(self.same(left, 0)):
+                self.end_loop()
+            with self.when(self.exchanges("%pool", _AT["ticket"], ticket, self.sub(ticket, 1))):
+                self._compute(self.sub(left, 1), own)
+
+    def _compute(self, part: Word, own: Word) -> None:
+        """Do a part, with scratch memory of its own, which is the last operand."""
+        count, operands = self.field("count"), self.field("operands")
+        with self.loop(count) as i:
+            self.put(own, i, self.word(operands, i))
+        last = self.sub(count, 1)
+        self.put(own, last, self.add(self.word(own, last), self.scale(self.field("scratch"), part)))
+        geometry = self.word(self.field("geometries"), self.add(part, 1))
+        status = self.call(self.field("kernel"), own, geometry, returns="i32")
+        with self.unless(self.same(status, 0)):
+            self.change("status", "or", status)
+        is_last = self.same(self.change("pending", "add", -1), 1)
+        with self.when(is_last), self.unless(self.same(self.seen("caller_sleeps"), 0)), self.locked():
+            self.call_on("signal", "finished")
+
+
+def share() -> tuple[str, str]:
+    """`share(pool, step, operands)`: compute the parts of a step by all threads; -1 if there are none, or all busy.
+
+    A declaration that it needs comes with it.
+    """
     r = _ThreadPool("share", ["pool", "step", "operands"])
+    own = r.space(str(MOST_OPERANDS))
     with r.when(r.less(r.field("threads"), 1)):
         r.leave(-1)
     with r.unless(r.same(r.call_on("mutex_trylock", "owner"), 0)):
         r.leave(-1)
-    threads, parts = r.add(r.field("threads"), 1), r.word("%step", 3)
-    r.call_on("mutex_lock", "lock")
+    _offer(r)
+    r.take_parts(own)
+    with r.watching(), r.when(r.same(r.seen("pending"), 0)):
+        r.end_loop()
+    with r.unless(r.same(r.seen("pending"), 0)), r.locked():
+        r.show("caller_sleeps", 1)
+        with r.loop(2**62):
+            with r.when(r.same(r.seen("pending"), 0)):
+                r.end_loop()
+            r.call_on("wait", "finished", "lock")
+        r.show("caller_sleeps", 0)
+    status = r.field("status")
+    r.call_on("mutex_unlock", "owner")
+    r.leave(status)
+    return _pause()[0], r.text()
+
+
+def _offer(r: _ThreadPool) -> None:
+    """Describe the job, and let threads take its parts."""
+    word = r.word("%step", 3)
+    parts = r.both(word, _LEFT)
     for name, value in (
         ("kernel", r.word("%step")), ("geometries", r.word("%step", 1)), ("count", r.word("%step", 2)),
-        ("parts", r.word("%step", 3)), ("scratch", r.word("%step", 4)), ("operands", "%operands"), ("status", "0"),
+        ("scratch", r.word("%step", 4)), ("operands", "%operands"), ("status", "0"), ("pending", parts),
     ):  # fmt: skip
         r.set(name, value)
-    r.set("pending", r.sub(parts, 1))
-    with r.when(r.less(threads, parts)):
-        r.set("pending", r.sub(threads, 1))
-    r.set("generation", r.add(r.field("generation"), 1))
-    r.call_on("broadcast", "begin")
-    r.call_on("mutex_unlock", "lock")
-    mine, due = r.variable(), r.variable()
-    r.put(mine, 0, 0)
-    r.put(due, 0, 0)
-    with r.loop(parts) as part, r.when(r.same(part, r.word(due))):
-        geometry = r.word(r.word("%step", 1), r.add(part, 1))
-        r.put(mine, 0, r.either(r.word(mine), r.call(r.word("%step"), "%operands", geometry, returns="i32")))
-        r.put(due, 0, r.add(part, threads))
-    r.call_on("mutex_lock", "lock")
-    with r.loop(2**62):
-        with r.when(r.same(r.field("pending"), 0)):
-            status = r.either(r.word(mine), r.field("status"))
-            r.call_on("mutex_unlock", "lock")
-            r.call_on("mutex_unlock", "owner")
-            r.leave(status)
-        r.call_on("wait", "finished", "lock")
-    r.leave(0)
-    return r.text()
+    r.show("ticket", r.add(r.add(r.field("ticket"), _LEFT + 1), parts))
+    with r.when(r.less(WAKES, word)), r.unless(r.same(r.seen("sleepers"), 0)), r.locked():
+        r.call_on("broadcast", "begin")
 
 
-def _work() -> str:
-    """`work(argument)`: what a thread does; its argument is (pool, its number, the first generation that it awaits)."""
+def _work() -> tuple[tuple[str, ...], str]:
+    """What it declares and `work(argument)`: what a thread does; its argument is (pool, its number)."""
     r = _ThreadPool("kernel", ["argument"])
     r._write(f"%pool = add i64 {r.word('%argument')}, 0")
-    number, seen, due = r.word("%argument", 1), r.variable(), r.variable()
-    own = r.space(str(MOST_OPERANDS))
-    r.put(seen, 0, r.word("%argument", 2))
-    r.call_on("mutex_lock", "lock")
+    own, idle = r.space(str(MOST_OPERANDS)), r.variable()
     with r.loop(2**62):
-        with r.loop(2**62):
-            with r.unless(r.same(r.field("stop"), 0)):
-                r.call_on("mutex_unlock", "lock")
-                r.leave(0)
-            with r.unless(r.same(r.field("generation"), r.word(seen))):
-                r.end_loop()
-            r.call_on("wait", "begin", "lock")
-        r.put(seen, 0, r.field("generation"))
-        with r.when(r.less(number, r.add(r.field("threads"), 1))), r.when(r.less(number, r.field("parts"))):
-            r.put(due, 0, number)
-            with r.loop(r.field("parts")) as part, r.when(r.same(part, r.word(due))):
-                r.put(due, 0, r.add(r.add(part, r.field("threads")), 1))
-                _compute(r, part, own)
-            r.set("pending", r.sub(r.field("pending"), 1))
-            with r.when(r.same(r.field("pending"), 0)):
-                r.call_on("signal", "finished")
+        r.put(idle, 0, 1)
+        with r.watching(), r.when_offered():
+            r.put(idle, 0, 0)
+            r.end_loop()
+        with r.unless(r.same(r.word(idle), 0)), r.locked():
+            _sleep(r)
+        r.take_parts(own)
     r.leave(0)
-    return r.text()
+    return _pause()[:1], r.text()
 
 
-def _compute(r: _ThreadPool, number: Word, own: Word) -> None:
-    """Part `number` of the job, with scratch memory of its own, which is the last operand."""
-    kernel, count, operands = r.field("kernel"), r.field("count"), r.field("operands")
-    geometry = r.word(r.field("geometries"), r.add(number, 1))
-    with r.loop(count) as i:
-        r.put(own, i, r.word(operands, i))
-    last = r.sub(count, 1)
-    r.put(own, last, r.add(r.word(own, last), r.scale(r.field("scratch"), number)))
-    r.call_on("mutex_unlock", "lock")
-    status = r.call(kernel, own, geometry, returns="i32")
-    r.call_on("mutex_lock", "lock")
-    r.set("status", r.either(r.field("status"), status))
+def _sleep(r: _ThreadPool) -> None:
+    """Sleep until parts are offered; return from `work` if the thread is not wanted any more."""
+    r.change("sleepers", "add", 1)
+    with r.loop(2**62):
+        with r.when(r.less(r.seen("threads"), r.word("%argument", 1))):
+            r.change("sleepers", "add", -1)
+            r.call_on("mutex_unlock", "lock")
+            r.leave(0)
+        with r.when_offered():
+            r.end_loop()
+        r.call_on("wait", "begin", "lock")
+    r.change("sleepers", "add", -1)
+
+
+def _pause() -> tuple[str, str]:
+    """The declaration and the call of what makes a loop wait for a moment, as this processor would have it."""
+    return Target.host().family.pause
 
 
 # -- starting and stopping ---------------------------------------------------------------------------------------
@@ -152,47 +233,68 @@ def start() -> None:
     with _lock:
         if cell[0]:
             return
-        pool = np.zeros(len(_FIELDS) + 4 * 16, np.int64)
-        base = _address(pool)
-        things = {name: base + 8 * (len(_FIELDS) + 16 * i) for i, name in enumerate(_FIELDS[:4])}
-        for name, where in things.items():
-            kind = "mutex" if name in ("owner", "lock") else "cond"
-            getattr(_library(), f"pthread_{kind}_init")(ctypes.c_void_p(where), None)
-            pool[_AT[name]] = where
-        for name in _FIELDS[4:10]:
-            full = f"pthread_{name}" if name.startswith("mutex") else f"pthread_cond_{name}"
-            pool[_AT[name]] = ctypes.cast(getattr(_library(), full), ctypes.c_void_p).value or 0
+        pool = _new_pool()
         _memory.append(pool)
         _staff(pool)
-        cell[0] = base
+        cell[0] = _address(pool)
+
+
+def _new_pool() -> Any:
+    """A pool without threads."""
+    room = np.zeros(_WORDS + 8 + 4 * 16, np.int64)
+    pool = room[-(_address(room) // 8) % 8 :]
+    for number, name in enumerate(_PTHREAD[:4]):
+        where = _address(pool) + 8 * (_WORDS + 16 * number)
+        kind = "mutex" if name in ("owner", "lock") else "cond"
+        getattr(_library(), f"pthread_{kind}_init")(ctypes.c_void_p(where), None)
+        pool[_AT[name]] = where
+    for name in _PTHREAD[4:]:
+        full = f"pthread_{name}" if name.startswith("mutex") else f"pthread_cond_{name}"
+        pool[_AT[name]] = ctypes.cast(getattr(_library(), full), ctypes.c_void_p).value or 0
+    return pool
 
 
 def _staff(pool: Any) -> None:
-    """Let as many threads work as are wanted; surplus ones wait."""
+    """Let as many threads work as are wanted."""
     wanted = thread_count() - 1
+    pool[_AT["looks"]] = int(WATCH * _looks_a_second()) if 1 <= wanted < core_count() else 0
+    pool[_AT["threads"]] = wanted
+    _dismiss(pool, wanted)
     while len(_threads) < wanted and _start_thread(pool, len(_threads) + 1):
         pass
-    pool[_AT["threads"]] = min(wanted, len(_threads))
+    pool[_AT["threads"]] = len(_threads)
+
+
+def _dismiss(pool: Any, wanted: int) -> None:
+    """End the threads beyond those that are wanted, as `threads` says by now."""
+    with _held(pool, "lock"):
+        _library().pthread_cond_broadcast(ctypes.c_void_p(int(pool[_AT["begin"]])))
+    while len(_threads) > wanted:
+        _library().pthread_join(_threads[-1][0], None)
+        del _threads[-1]  # with its argument, at which it looks until it ends
 
 
 def resize() -> None:
     """Go on with as many threads as are wanted now, once the step that is being computed is done."""
     with _lock:
-        if not cell[0]:
-            return
-        pool, library = _memory[-1], _library()
-        owner, lock = (ctypes.c_void_p(int(pool[_AT[name]])) for name in ("owner", "lock"))
-        library.pthread_mutex_lock(owner)
-        library.pthread_mutex_lock(lock)
-        try:
-            _staff(pool)
-        finally:
-            library.pthread_mutex_unlock(lock)
-            library.pthread_mutex_unlock(owner)
+        if cell[0]:
+            with _held(_memory[-1], "owner"):
+                _staff(_memory[-1])
+
+
+@contextmanager
+def _held(pool: Any, mutex: str) -> Iterator[None]:
+    """Hold a mutex of the pool."""
+    address = ctypes.c_void_p(int(pool[_AT[mutex]]))
+    _library().pthread_mutex_lock(address)
+    try:
+        yield
+    finally:
+        _library().pthread_mutex_unlock(address)
 
 
 def _start_thread(pool: Any, number: int) -> bool:
-    argument = np.array([_address(pool), number, pool[_AT["generation"]]], np.int64)
+    argument = np.array([_address(pool), number], np.int64)
     handle = ctypes.c_void_p()
     create = _library().pthread_create
     if create(ctypes.byref(handle), None, ctypes.c_void_p(_function()), ctypes.c_void_p(_address(argument))) != 0:
@@ -203,17 +305,11 @@ def _start_thread(pool: Any, number: int) -> bool:
 
 def _stop() -> None:
     """End the threads, before the code that they run is unloaded."""
-    if not cell[0]:
-        return
-    pool, library = _memory[-1], _library()
-    library.pthread_mutex_lock(ctypes.c_void_p(int(pool[_AT["lock"]])))
-    pool[_AT["stop"]] = 1
-    library.pthread_cond_broadcast(ctypes.c_void_p(int(pool[_AT["begin"]])))
-    library.pthread_mutex_unlock(ctypes.c_void_p(int(pool[_AT["lock"]])))
-    for handle, _ in _threads:
-        library.pthread_join(handle, None)
-    _threads.clear()
-    cell[0] = 0
+    if cell[0]:
+        pool = _memory[-1]
+        pool[_AT["threads"]] = 0
+        _dismiss(pool, 0)
+        cell[0] = 0
 
 
 def _forget() -> None:
@@ -241,7 +337,30 @@ def _library() -> Any:
 def _function() -> int:
     from ..kernels.codegen import compile_routine
 
-    return compile_routine("work", lambda: ((), _work()))
+    return compile_routine("work", _work)
+
+
+@cache
+def _looks_a_second() -> float:
+    """How often a thread looks out in a second: the least time that many pauses take says it."""
+    from ..kernels.codegen import compile_routine
+
+    address = compile_routine("pauses", _pauses)
+    pauses, count, times = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(address), 500, []
+    for _ in range(3):
+        begin = time.perf_counter()
+        pauses(count)
+        times.append(time.perf_counter() - begin)
+    return count / min(times)
+
+
+def _pauses() -> tuple[tuple[str, ...], str]:
+    """What it declares and `pauses(count)`: wait so many times for a moment."""
+    r = Routine("kernel", ["count"])
+    with r.loop("%count"):
+        r.pause(_pause()[1])
+    r.leave(0)
+    return _pause()[:1], r.text()
 
 
 def _address(array: Any) -> int:

@@ -95,6 +95,10 @@ def _address_of(function: Sequence[Any]) -> int | None:
             return blas_function(function[1], _DTYPES[function[2]])
         except (ImportError, CompileError):  # SciPy has gone since
             return None
+    if function[0] == "blas alone":
+        from ..products.blas_alone import state
+
+        return state()
     image, name, count, imports = function
     return STORE.placed(CodePlace(image, name, count, tuple((a, b) for a, b in imports)))
 

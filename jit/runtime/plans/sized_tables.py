@@ -21,10 +21,12 @@ from ..kernels.sized import maker_of, sizes_in
 from ..kernels.work import Work
 from . import entry, pool
 from .arena import ALIGNMENT
-from .parts import QUICK, parts_of, table_of, threads_for
+from .parts import QUICK, WAKING, marked, parts_of, table_of, threads_for
 from .places import Layout
-from .sized_words import SizedWords, compiled_sizes, texts
+from .sized_words import SizedWords, compiled_sizes, names_in, texts
 
+_MOST_TABLES = 64
+"""The tables that a step keeps for other sizes."""
 Shape = tuple[Any, ...]
 """Sizes or strides: numbers, and texts of expressions."""
 
@@ -87,6 +89,8 @@ class SizedStep:
     write_part: Callable[[], SizedWords] | None
     """The geometry of a range of panels, whose ends are two more symbols; None if that has to be asked of the work."""
 
+    _tables_of_parts: dict[tuple[int, ...], tuple[Any, list[Any]]] = field(default_factory=dict, init=False, repr=False)
+
     @cached_property
     def part(self) -> SizedWords:
         """The result of `write_part`."""
@@ -112,7 +116,7 @@ class SizedStep:
             return self._made(words, sizes, kept)
         parts = threads_for(self.long, self.operands, self.long, panels)
         if parts > 1:
-            table, parts, memory = self._shared(words, sizes, panels, parts)
+            table, memory = self._shared(sizes, panels, parts)
             words[self.at + 1], words[self.at + 3] = address_of(table), parts
             kept += memory
         return int(words[self.at + 4]) * parts
@@ -123,22 +127,34 @@ class SizedStep:
         nests = [use.nest for use in work.nests]
         work.bind(dict(zip(map(id, nests), compile_nests(nests), strict=True)) if nests else {})
         parts = threads_for(work.long, self.operands, work.effort, work.panels)
-        table, parts, memory = table_of(work, parts)
+        table, memory = table_of(work, parts)
         kept += [*memory, work]
         words[self.at : self.at + 5] = (
             work.function(), address_of(table), words[self.at + 2], parts, work.scratch_bytes
         )  # fmt: skip
         return work.scratch_bytes * parts
 
-    def _shared(self, words: Any, sizes: tuple[int, ...], panels: int, parts: int) -> tuple[Any, int, list[Any]]:
+    def _shared(self, sizes: tuple[int, ...], panels: int, parts: int) -> tuple[Any, list[Any]]:
         """The table of the geometries of the whole and of all parts."""
         if self.write_part is None:
             assert self.work is not None
             return table_of(self.work, parts)
-        found = [self.part.at((*sizes, *ends)) for ends in parts_of(panels, self.grain, parts)]
-        whole = int(words[self.at + 1]) + 8
-        table = np.array([whole, *map(address_of, found)], np.int64)
-        return table, parts, [table, *found]
+        key = (panels, parts, *(sizes[at] for at in self._deciding))
+        known = self._tables_of_parts.get(key)
+        if known is None:
+            if len(self._tables_of_parts) >= _MOST_TABLES:
+                self._tables_of_parts.clear()
+            ranges = [(0, panels), *parts_of(panels, self.grain, parts)]
+            found = [self.part.at((*sizes, *ends)) for ends in ranges]
+            table = np.array([*map(address_of, found)], np.int64)
+            known = self._tables_of_parts[key] = table, [table, *found]
+        return known
+
+    @cached_property
+    def _deciding(self) -> list[int]:
+        """The numbers of the symbols in the geometries of parts, which often are those of weights, which are none."""
+        used = names_in(self.part.texts)
+        return [at for at, name in enumerate(self.names) if name in used]
 
 
 @dataclass(eq=False)
@@ -239,6 +255,7 @@ class SizedTables:
         for index in np.flatnonzero(shared | self._late).tolist():
             panels = int(words[self.panels + index])
             scratch = max(scratch, self.steps[index].finish(words, panels, sizes, kept))
+        words[self._parts] = marked(words[self._parts], np.where(self._late, WAKING, efforts / self._long))
         addresses = [address_of(array) for array in self.constants]
         is_quick = bool(words[self.touched] < QUICK)
         return SizedRun(sizes, self.shapes, words, self.operands, arena + scratch, addresses, kept, is_quick)
@@ -259,6 +276,11 @@ class SizedTables:
     @cached_property
     def _late(self) -> Any:
         return np.array([step.is_late for step in self.steps], bool)
+
+    @cached_property
+    def _parts(self) -> Any:
+        """The places of the numbers of parts."""
+        return np.array([step.at + 3 for step in self.steps], np.intp)
 
     @cached_property
     def _long(self) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, cast
@@ -61,6 +61,15 @@ def texts(sizes: Any) -> list[str]:
     return [str(size) for size in sizes]
 
 
+def names_in(texts: Iterable[str]) -> set[str]:
+    """The names in the texts of sizes, those of symbols and of functions.
+
+    >>> sorted(names_in(["2*n+1", "max(n, m)"]))
+    ['m', 'max', 'n']
+    """
+    return {name for text in texts for name in _NAME.findall(text)}
+
+
 def compiled_sizes(sizes: Sequence[str], names: Sequence[str]) -> Callable[..., tuple[int, ...]]:
     """A function of the symbols' values that gives all of some sizes."""
     text = f"lambda {', '.join(names)}: ({''.join(f'{size}, ' for size in sizes)})"
@@ -79,6 +88,6 @@ def checked(sizes: Sequence[str], names: Sequence[str]) -> list[str]:
     """
     known = {*names, "min", "max"}
     for size in sizes:
-        if not _ARITHMETIC.fullmatch(size) or "**" in size or not known.issuperset(_NAME.findall(size)):
+        if not _ARITHMETIC.fullmatch(size) or "**" in size or not known.issuperset(names_in([size])):
             raise ParseError(f"{size!r} is no size of {', '.join(names)}")
     return [*sizes]

@@ -14,9 +14,9 @@ from jit.ir.errors import CompileError
 from ..arrays.arrays import address_of
 from ..arrays.programs import locate
 from ..kernels.codegen import Kernel, check_status, compile_nests
-from . import entry
+from . import entry, pool
 from .arena import Arena
-from .parts import QUICK, table_of, threads_for
+from .parts import QUICK, marked, table_of, threads_for
 from .places import Layout, MemoryBlock, Step, StepDeclined, Stretch
 from .steps import StretchLowering
 
@@ -80,8 +80,10 @@ def compile_stretch(stretch: Stretch, layouts: Sequence[Layout], gap: int = 0) -
     size = _place_temporaries(lowering, gap)
     words: list[int] = []
     kept: list[Any] = []
-    for step in lowering.steps:
-        table, parts, memory = table_of(step.work, _parts(step))
+    shared = np.array([_parts(step) for step in lowering.steps], np.int64)
+    shares = np.array([step.work.effort / step.work.long for step in lowering.steps])
+    for step, parts in zip(lowering.steps, marked(shared, shares).tolist(), strict=True):
+        table, memory = table_of(step.work, parts & ~pool.WAKES)
         kept += memory
         words += [step.work.function(), address_of(table), len(step.operands), parts, step.work.scratch_bytes]
         for place in step.operands:

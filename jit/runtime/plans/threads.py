@@ -21,7 +21,7 @@ def thread_count() -> int:
         return _chosen["kernels"]
     said = os.environ.get("JIT_NUM_THREADS", "").strip()
     if not said:
-        return _cores()
+        return core_count()
     if not said.isdecimal() or int(said) < 1:
         raise UsageError(f"JIT_NUM_THREADS is {said!r}; set it to a positive whole number, or unset it")
     return int(said)
@@ -34,7 +34,7 @@ def node_thread_count() -> int:
 
 def planned_count() -> int:
     """The number of threads for which a plan is made: if it was chosen, it may be chosen anew while plans live."""
-    return max(thread_count(), _cores()) if "kernels" in _chosen else thread_count()
+    return max(thread_count(), core_count()) if "kernels" in _chosen else thread_count()
 
 
 def choose(what: str, count: int | None) -> None:
@@ -50,7 +50,8 @@ def chosen() -> int | None:
     return _chosen.get("kernels")
 
 
-def _cores() -> int:
+def core_count() -> int:
+    """The number of cores on which this process may run."""
     if hasattr(os, "sched_getaffinity"):  # not on macOS
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

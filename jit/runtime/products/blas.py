@@ -29,6 +29,7 @@ from jit.ir.errors import CompileError
 from ..kernels.work import Work
 from ..llvm.words import Routine
 from ..plans.threads import chosen
+from . import blas_alone
 from .blas_threads import set_blas_threads
 
 LETTER = {float32: "s", float64: "d"}
@@ -38,9 +39,10 @@ FUNCTIONS = ("gemm", "gemv")
 
 _FIELDS = (
     "gemm", "transa", "transb", "m", "n", "k", "alpha", "lda", "ldb", "beta", "ldc", "batch", "step_a", "step_b",
-    "step_c",
+    "step_c", "first_a", "first_b", "first_c", "alone",
 )  # fmt: skip
-"""The fields of a product's geometry: the function, what it takes, the number of products, and steps in bytes.
+"""The fields of a product's geometry: the function, what it takes, the number of products, steps in bytes and where
+the first product begins, and the state of `blas_alone`.
 
 `gemm` takes all by reference: letters and int32 in the first bytes of a word - all processors that there is code for
 have the lowest byte first -; alpha and beta are words in memory of their own, to which these are the addresses.
@@ -87,8 +89,12 @@ class BlasProduct(Work):
 
     @property
     def panels(self) -> int:
-        """One: BLAS has threads of its own."""
-        return 1
+        """The number of products, or the rows of a single one."""
+        return (self.sizes[0] if self._is_single else self.batch) if blas_alone.can_be_shared() else 1
+
+    @property
+    def _is_single(self) -> bool:
+        return type(self.batch) is int and self.batch == 1
 
     @property
     def effort(self) -> int:
@@ -106,14 +112,19 @@ class BlasProduct(Work):
 
     def geometry(self, first: int = 0, last: int | None = None) -> list[int]:
         """The numbers that `_FIELDS` names."""
-        rows, columns, inner = self.sizes
+        (rows, columns, inner), batch, panels = self.sizes, self.batch, self.steps
+        if last is not None and self._is_single:
+            rows, panels = last - first, (1 if self.a.transposed else self.a.leading, 0, columns)
+        elif last is not None:
+            batch = last - first
         left, right = (ord("T") if m.transposed else ord("N") for m in (self.b, self.a))
         alpha, beta = (address_of(self.kept) + self.dtype.itemsize * i for i in range(2))
         fields = {
             "gemm": blas_function("gemm", self.dtype), "transa": left, "transb": right,
             "m": columns, "n": rows, "k": inner, "alpha": alpha, "lda": self.b.leading, "ldb": self.a.leading,
-            "beta": beta, "ldc": max(columns, 1), "batch": self.batch,
-            **dict(zip(("step_a", "step_b", "step_c"), (s * self.dtype.itemsize for s in self.steps))),
+            "beta": beta, "ldc": max(columns, 1), "batch": batch, "alone": blas_alone.state(),
+            **{f"step_{name}": step * self.dtype.itemsize for name, step in zip("abc", self.steps)},
+            **{f"first_{name}": first * step * self.dtype.itemsize for name, step in zip("abc", panels)},
         }  # fmt: skip
         return [fields[name] for name in _FIELDS]
 
@@ -132,14 +143,15 @@ def _product_function() -> int:
     """`i32 kernel(ptr data, ptr geometry)`: a loop over the batch around a call of `gemm`."""
     from ..kernels.codegen import compile_routine
 
-    return compile_routine("product", lambda: ((), _product_routine()))
+    return compile_routine("product", lambda: (blas_alone.changes(), _product_routine()))
 
 
 def _product_routine() -> str:
     r = Routine("kernel", ["data", "geometry"])
     of = {name: r.word("%geometry", i) for i, name in enumerate(_FIELDS)}
     at = {name: r.add("%geometry", 8 * i) for i, name in enumerate(_FIELDS)}
-    a, b, c = (r.word("%data", i) for i in range(3))
+    a, b, c = (r.add(r.word("%data", i), of[f"first_{name}"]) for i, name in enumerate("abc"))
+    r.invoke("enter_blas", of["alone"])
     with r.loop(of["batch"]) as i:
         left, right, result = (
             r.add(base, r.scale(i, of[step])) for base, step in ((a, "step_a"), (b, "step_b"), (c, "step_c"))
@@ -147,6 +159,7 @@ def _product_routine() -> str:
         numbers = (at["transa"], at["transb"], at["m"], at["n"], at["k"], of["alpha"])
         lines = (right, at["lda"], left, at["ldb"], of["beta"], result, at["ldc"])
         r.call(of["gemm"], *numbers, *lines, returns="void")
+    r.invoke("leave_blas", of["alone"])
     r.leave(0)
     return r.text()
 

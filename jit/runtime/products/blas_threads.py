@@ -9,31 +9,36 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-_SETTERS = ("scipy_openblas_set_num_threads64_", "scipy_openblas_set_num_threads", "openblas_set_num_threads")
+_NAMES = ("scipy_openblas_{}_num_threads64_", "scipy_openblas_{}_num_threads", "openblas_{}_num_threads")
+"""OpenBLAS's functions that "get" and "set" the number of threads."""
 
 
 def set_blas_threads(package: str, count: int) -> bool:
     """Let the BLAS of "numpy" or "scipy" use `count` threads from now on; False if it cannot be told."""
-    setter = _setter(package)
-    if setter is None:
+    found = functions_of_threads(package)
+    if found is None:
         return False
-    setter(count)
+    ctypes.CFUNCTYPE(None, ctypes.c_int)(found[1])(count)
     return True
 
 
 @cache
-def _setter(package: str) -> Any:
-    """OpenBLAS's function that takes a number of threads; None if the package has another BLAS."""
+def functions_of_threads(package: str) -> tuple[int, int] | None:
+    """The addresses of OpenBLAS's functions that get and set the number of threads; None if the package has another."""
     for path in libraries(package):
         try:
             library = ctypes.CDLL(str(path))  # the one that is loaded already
         except OSError:
             continue
-        for name in _SETTERS:
-            if (found := getattr(library, name, None)) is not None:
-                found.argtypes, found.restype = [ctypes.c_int], None
-                return found
+        for name in _NAMES:
+            getter, setter = (getattr(library, name.format(verb), None) for verb in ("get", "set"))
+            if getter is not None and setter is not None:
+                return _address(getter), _address(setter)
     return None
+
+
+def _address(function: Any) -> int:
+    return ctypes.cast(function, ctypes.c_void_p).value or 0
 
 
 def libraries(package: str) -> Iterator[Path]:

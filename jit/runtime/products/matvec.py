@@ -17,6 +17,7 @@ from jit.ir.dtypes import DType
 
 from ..kernels.work import Work
 from ..llvm.words import Routine
+from . import blas_alone
 from .blas import Matrix, address_of, blas_function
 
 MOST_ROWS = 3
@@ -24,9 +25,10 @@ MOST_ROWS = 3
 
 _FIELDS = (
     "gemv", "trans", "m", "n", "alpha", "lda", "incx", "beta", "incy", "batch", "matrix", "vector", "step_matrix",
-    "step_vector", "step_result",
+    "step_vector", "step_result", "first_matrix", "first_result", "alone",
 )  # fmt: skip
-"""The fields of a geometry: the function, what it takes, and for a batch which operand is what, and steps in bytes."""
+"""The fields of a geometry: the function, what it takes, and for a batch which operand is what, steps in bytes and
+where the first product begins, and the state of `blas_alone`."""
 
 
 @dataclass(frozen=True)
@@ -51,11 +53,13 @@ class MatrixVector(Work):
     """Steps from one product to the next, in elements, of M, x and y."""
 
     is_late = False
+    grain = 64  # so that parts begin where vectors do
+    long = 1 << 17
 
     @property
     def panels(self) -> int:
-        """One: BLAS has threads of its own."""
-        return 1
+        """The number of elements of a result."""
+        return self.sizes[0 if self.along else 1] if blas_alone.can_be_shared() else 1
 
     @property
     def effort(self) -> int:
@@ -73,12 +77,15 @@ class MatrixVector(Work):
 
     def geometry(self, first: int = 0, last: int | None = None) -> list[int]:
         """The numbers that `_FIELDS` names; a line is a column to BLAS."""
-        (lines, elements), size = self.sizes, self.dtype.itemsize
+        (lines, elements), size, panel = self.sizes, self.dtype.itemsize, self.leading if self.along else 1
+        if last is not None:
+            lines, elements = (last - first, elements) if self.along else (lines, last - first)
         fields = {
             "gemv": blas_function("gemv", self.dtype), "trans": ord("T") if self.along else ord("N"), "m": elements,
             "n": lines, "alpha": address_of(self.kept), "lda": self.leading, "incx": self.increment,
             "beta": address_of(self.kept) + size, "incy": 1, "batch": self.batch, "matrix": int(self.is_right),
-            "vector": int(not self.is_right),
+            "vector": int(not self.is_right), "first_matrix": first * panel * size, "first_result": first * size,
+            "alone": blas_alone.state(),
             **dict(zip(("step_matrix", "step_vector", "step_result"), (s * size for s in self.steps))),
         }  # fmt: skip
         return [fields[name] for name in _FIELDS]
@@ -115,14 +122,17 @@ def _function() -> int:
     """`i32 kernel(ptr data, ptr geometry)`: a loop over the batch around a call of `gemv`."""
     from ..kernels.codegen import compile_routine
 
-    return compile_routine("matrix by vector", lambda: ((), _routine()))
+    return compile_routine("matrix by vector", lambda: (blas_alone.changes(), _routine()))
 
 
 def _routine() -> str:
     r = Routine("kernel", ["data", "geometry"])
     of = {name: r.word("%geometry", i) for i, name in enumerate(_FIELDS)}
     at = {name: r.add("%geometry", 8 * i) for i, name in enumerate(_FIELDS)}
-    matrix, vector, result = r.word("%data", of["matrix"]), r.word("%data", of["vector"]), r.word("%data", 2)
+    vector = r.word("%data", of["vector"])
+    matrix = r.add(r.word("%data", of["matrix"]), of["first_matrix"])
+    result = r.add(r.word("%data", 2), of["first_result"])
+    r.invoke("enter_blas", of["alone"])
     with r.loop(of["batch"]) as i:
         m, x, y = (
             r.add(base, r.scale(i, of[step]))
@@ -130,5 +140,6 @@ def _routine() -> str:
         )
         whole = (at["trans"], at["m"], at["n"], of["alpha"], m, at["lda"])
         r.call(of["gemv"], *whole, x, at["incx"], of["beta"], y, at["incy"], returns="void")
+    r.invoke("leave_blas", of["alone"])
     r.leave(0)
     return r.text()

@@ -49,6 +49,8 @@ class MaxPoolWork(Work):
     indices: bool = True
     """Whether the positions of the maxima are asked for."""
 
+    long = 1 << 17
+
     @property
     def panels(self) -> int:
         """The parts by which the work can be shared."""
@@ -95,6 +97,8 @@ class MeanPoolWork(Work):
     divisor: int | None
     """The divisor of all sums, if it is not the number of entries of their windows."""
 
+    long = 1 << 17
+
     @property
     def panels(self) -> int:
         """The parts by which the work can be shared."""
@@ -136,6 +140,8 @@ class MaxUnpoolWork(Work):
     places: int
     plane: int
     """The number of entries of an image."""
+
+    long = 1 << 17
 
     @property
     def panels(self) -> int:

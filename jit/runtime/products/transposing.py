@@ -37,6 +37,7 @@ class Transposing(Work):
     """The step from matrix to matrix of the source, in elements."""
 
     is_late = False
+    long = 1 << 16
     is_linear = True
 
     @property

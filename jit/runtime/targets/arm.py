@@ -12,4 +12,5 @@ FAMILY = ProcessorFamily(
     fma=YES,
     half=YES,
     rounding=YES,
+    pause=("declare void @llvm.aarch64.isb(i32)", "call void @llvm.aarch64.isb(i32 15)"),
 )

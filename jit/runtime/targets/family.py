@@ -93,6 +93,8 @@ class ProcessorFamily:
     """Whether an instruction multiplies vectors by 2**n even where 2**n itself is beyond their dtype."""
     convolutions: bool = False
     """Whether tiles of convolutions and pooling were written and measured for its vectors of 32 bytes and more."""
+    pause: tuple[str, str] = ("", "")
+    """The declaration and the call of an intrinsic that makes a loop which waits for another thread pause a little."""
     dialect: Dialect | None = None
     """The dialect of a GPU, whose kernels are scalar code in many threads without a C library; None for a processor."""
 

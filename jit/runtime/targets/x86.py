@@ -35,4 +35,5 @@ FAMILY = ProcessorFamily(
     instruction=_instruction,
     scalef=brought_by("avx512vl"),
     convolutions=True,
+    pause=("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"),
 )

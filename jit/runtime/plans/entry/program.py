@@ -61,7 +61,7 @@ def _share(r: Routine, step: Word, operands: Word, status: Word) -> None:
 
 def executing() -> tuple[str, ...]:
     """The routines `share` and `execute`, for a module that calls the latter."""
-    return pool.share(), execute()
+    return *pool.share(), execute()
 
 
 @cache
@@ -69,6 +69,6 @@ def executor() -> Any:
     """`execute(program, bases, most)` for ctypes, which releases the GIL; for where entries are not available."""
     from ...kernels.codegen import compile_routine  # when a first call is compiled, not when jit is imported
 
-    address = compile_routine("execute", lambda: ((pool.share(),), execute().replace("@execute(", "@kernel(")))
+    address = compile_routine("execute", lambda: (pool.share(), execute().replace("@execute(", "@kernel(")))
     function = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 4)(address)
     return lambda program, bases, most: function(program, bases, most, address_of(pool.cell))
