@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -226,3 +229,23 @@ def products_of_few_columns(_: int) -> None:
             f = jit.trace(lambda a, b: a @ b)
             for _ in range(3):
                 f(jit.ones(rows, 130), jit.ones(130, 3))
+
+
+@pytest.mark.llvm
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="only Linux lets threads be moved")
+def test_threads_may_use_all_cores_when_they_work() -> None:
+    """A thread that sleeps keeps off the core of the caller, but no longer than that."""
+    jit.set_num_threads(3)
+    f = jit.trace(lambda x: jit.tanh(x) * x)
+    x = jit.ones(2001, 333)
+    allowed = os.sched_getaffinity(0)
+    with jit.no_grad():
+        for _ in range(20):
+            f(x)
+    before = set(threading.enumerate())
+    time.sleep(20 * pool.WATCH)
+    of_pool = [int(name) for name in os.listdir("/proc/self/task")]
+    found = [os.sched_getaffinity(thread) for thread in of_pool]
+    assert before == set(threading.enumerate()) and all(cores <= allowed and cores for cores in found)
+    if len(allowed) > 1:
+        assert sum(len(cores) == len(allowed) - 1 for cores in found) == 2

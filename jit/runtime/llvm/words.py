@@ -70,6 +70,10 @@ class Routine:
         """a << b."""
         return self._emit(f"shl i64 {a}, {b}")
 
+    def halved(self, a: Word, times: int) -> Word:
+        """a // 2**times, rounded down."""
+        return self._emit(f"ashr i64 {a}, {times}")
+
     def both(self, a: Word, b: Word | int) -> Word:
         """a & b."""
         return self._emit(f"and i64 {a}, {b}")

@@ -16,6 +16,8 @@ Note [Taking parts]
 
 Waking a thread takes as long as some steps of a plan, so threads look out for the next job for a while (`WATCH`) before
 they sleep, and the caller waits for the last parts in the same way; but not where there are more threads than cores.
+Linux likes to wake a thread on the core of the one that wakes it, where it then waits until that one is moved or has
+used up its turn. So a thread that goes to sleep excludes the core on which the last caller was, until it is awake.
 
 The pool is started by the first step that has parts, through a Python function whose address stands where the pool's
 should be. A forked child starts its own. Threads are those of the C library: they never see Python.
@@ -43,18 +45,22 @@ _PTHREAD = (
     "owner", "lock", "begin", "finished", "mutex_trylock", "mutex_lock", "mutex_unlock", "wait", "signal", "broadcast",
 )  # fmt: skip
 """Addresses of mutexes and conditions, then of functions."""
+_SCHEDULER = ("getcpu", "getaffinity", "setaffinity")
+"""Linux's functions that say and decide on which core a thread runs; 0 elsewhere."""
 _LINES = (
     ("ticket", "kernel", "geometries", "count", "operands", "scratch"),
     ("pending", "status", "caller_sleeps"),
-    ("sleepers", "threads", "looks"),
-    _PTHREAD,
+    ("sleepers", "threads", "looks", "core"),
+    (*_SCHEDULER, *_PTHREAD),
 )
 """The pool: what different threads write stands in different lines of the cache, of 8 words each."""
 _AT = {name: 8 * line + place for line, names in enumerate(_LINES) for place, name in enumerate(names)}
 _WORDS = 8 * (len(_LINES) + 1)
+_CORES = 16
+"""The words of a set of cores: bits, 0 for those beyond the ones that there are."""
 MOST_OPERANDS = 256
 """A step with more operands is not shared."""
-WATCH = 1e-3
+WATCH = 5e-4
 """Seconds for which a thread looks out for work before it sleeps."""
 WAKES = 1 << 16
 """The bit beside a step's number of parts that has sleeping threads be woken for it."""
@@ -172,6 +178,8 @@ def _offer(r: _ThreadPool) -> None:
         ("scratch", r.word("%step", 4)), ("operands", "%operands"), ("status", "0"), ("pending", parts),
     ):  # fmt: skip
         r.set(name, value)
+    with r.unless(r.same(r.field("getcpu"), 0)):
+        r.set("core", r.call(r.field("getcpu"), returns="i32"))
     r.show("ticket", r.add(r.add(r.field("ticket"), _LEFT + 1), parts))
     with r.when(r.less(WAKES, word)), r.unless(r.same(r.seen("sleepers"), 0)), r.locked():
         r.call_on("broadcast", "begin")
@@ -182,16 +190,44 @@ def _work() -> tuple[tuple[str, ...], str]:
     r = _ThreadPool("kernel", ["argument"])
     r._write(f"%pool = add i64 {r.word('%argument')}, 0")
     own, idle = r.space(str(MOST_OPERANDS)), r.variable()
+    cores = r.space(str(_CORES)), r.space(str(_CORES))
     with r.loop(2**62):
         r.put(idle, 0, 1)
         with r.watching(), r.when_offered():
             r.put(idle, 0, 0)
             r.end_loop()
-        with r.unless(r.same(r.word(idle), 0)), r.locked():
+        with r.unless(r.same(r.word(idle), 0)), _elsewhere(r, cores), r.locked():
             _sleep(r)
         r.take_parts(own)
     r.leave(0)
     return _pause()[:1], r.text()
+
+
+@contextmanager
+def _elsewhere(r: _ThreadPool, spaces: tuple[Word, Word]) -> Iterator[None]:
+    """Code at whose end the thread does not run on the core of the last caller, if there is another one for it."""
+    (allowed, others), moves = spaces, r.variable()
+    r.put(moves, 0, 0)
+    with r.unless(r.same(r.field("getcpu"), 0)), r.when(r.less(r.seen("core"), 64 * _CORES)):
+        _exclude(r, r.seen("core"), allowed, others, moves)
+        with r.unless(r.same(r.word(moves), 0)):
+            r.call(r.field("setaffinity"), 0, 8 * _CORES, others, returns="i32")
+    yield
+    with r.unless(r.same(r.word(moves), 0)):
+        r.call(r.field("setaffinity"), 0, 8 * _CORES, allowed, returns="i32")
+
+
+def _exclude(r: _ThreadPool, core: Word, allowed: Word, others: Word, moves: Word) -> None:
+    """The sets of the cores that the thread may use, and of those beside one; `moves` is 0 if there are none."""
+    for place in range(_CORES):
+        r.put(allowed, place, 0)
+    r.call(r.field("getaffinity"), 0, 8 * _CORES, allowed, returns="i32")
+    for place in range(_CORES):
+        r.put(others, place, r.word(allowed, place))
+    at = r.add(others, r.both(r.halved(core, 3), -8))
+    r.put(at, 0, r.both(r.word(at), r.sub("-1", r.shifted(1, r.both(core, 63)))))
+    for place in range(_CORES):
+        r.put(moves, 0, r.either(r.word(moves), r.word(others, place)))
 
 
 def _sleep(r: _ThreadPool) -> None:
@@ -248,6 +284,8 @@ def _new_pool() -> Any:
         kind = "mutex" if name in ("owner", "lock") else "cond"
         getattr(_library(), f"pthread_{kind}_init")(ctypes.c_void_p(where), None)
         pool[_AT[name]] = where
+    for name in _SCHEDULER if hasattr(_library(), "sched_getcpu") else ():
+        pool[_AT[name]] = ctypes.cast(getattr(_library(), f"sched_{name}"), ctypes.c_void_p).value or 0
     for name in _PTHREAD[4:]:
         full = f"pthread_{name}" if name.startswith("mutex") else f"pthread_cond_{name}"
         pool[_AT[name]] = ctypes.cast(getattr(_library(), full), ctypes.c_void_p).value or 0
