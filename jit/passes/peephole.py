@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from jit.ir import TENSOR, Graph, Node, TensorType, Value, dtypes
+from jit.ir import TENSOR, Graph, Node, TensorType, Value, dtypes, find
 from jit.ir.dtypes import DType
 
 from .support.analysis import escaping, fixed_shapes, has_subgraphs, row_major_values, with_subgraphs
@@ -23,6 +23,7 @@ def peephole(graph: Graph) -> bool:
     7.  `contiguous(x)` is x if x is contiguous.
     8.  `view(view(x, a), b)` is `view(x, b)` if x is contiguous; so for `reshape`.
     9.  `neg(neg(x))` is x.
+    10. `clone(x)` is x if that is new memory which nobody else uses: a weight's gradient, once its transposes are gone.
 
     In every case the result has x's type. Cases 5, 6 and 9 leave values alone that escape (Note [Escaping values]), for
     in eager mode these are new memory; the others hand out x's memory in eager mode too. Cases 4, 7 and 8 apply where
@@ -229,6 +230,15 @@ def _neg(node: Node, graph: _Simplifier) -> Outcome:
     return inner.inputs[0] if inner and graph.is_temporary(node) else None
 
 
+# Case 10
+def _clone(node: Node, graph: _Simplifier) -> Outcome:
+    source = node.inputs[0]
+    if source.is_input or source.stage != node.stage or len(source.uses) != 1 or "memory_format" in node.attributes:
+        return None
+    op = find(source.node.kind)
+    return source if op is not None and op.kind in ("pointwise", "array", "random") else None
+
+
 _RULES: dict[str, Callable[[Node, _Simplifier], Outcome]] = {
     "aten::t": _t,
     "aten::transpose.int": _transpose,
@@ -244,6 +254,7 @@ _RULES: dict[str, Callable[[Node, _Simplifier], Outcome]] = {
     "aten::_to_copy": _cast,
     "aten::contiguous": _contiguous,
     "aten::neg": _neg,
+    "aten::clone": _clone,
 }
 """The rules to try, by the kind of the last node of the pattern."""
 _SIZED = {kind for kind, rule in _RULES.items() if rule in (_resize, _contiguous)}

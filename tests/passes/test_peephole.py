@@ -46,6 +46,7 @@ IS_X = "prim::Print(%x)"
         f"%z : {ROW} = aten::contiguous(%x)",
         f"%y : Float(6) = aten::view[size=[6]](%x) %z : {ROW} = aten::view[size=[2, 3]](%y)",
         f"%y : {ROW} = aten::neg(%x) %z : {ROW} = aten::neg(%y)",
+        f"%y : {ROW} = aten::neg(%x) %w : {ROW} = aten::clone(%y) %z : {ROW} = aten::neg(%w)",
         f"%a : {COLUMN} = aten::t(%x) %b : {ROW} = aten::t(%a) %c : {COLUMN} = aten::t(%b) %z : {ROW} = aten::t(%c)",
     ],
 )
@@ -103,6 +104,9 @@ def test_two_become_one(lines: str, expected: str) -> None:
         ("%y : Float(3, 2) = aten::reshape[shape=[3, 2]](%x) %z : Float(6) = aten::view[size=[6]](%y)",
          "%x : Float(2, 3, strides=[1, 2])"),
         ("%z : Float(2, 3) = aten::contiguous(%x)", "%x : Float(2, 3, strides=[1, 2])"),
+        ("%z : Float(2) = aten::clone(%x)", "%x : Float(2)"),
+        ("%y : Float(6) = aten::view[size=[6]](%x) %z : Float(6) = aten::clone(%y)", "%x : Float(2, 3)"),
+        ("%y : Float(2) = aten::neg(%x) %z : Float(2) = aten::clone(%y) prim::Print(%y)", "%x : Float(2)"),
         ("%z : Float(batch, 3) = aten::view[size=[2, 3]](%x)", "%x : Float(batch, 3)"),
         ("%y : Float(2) = ^Select(%x) %z : Float(2) = aten::view[size=[2]](%y)", "%x : Float(2)"),
         ("%z : Float(2) = aten::_to_copy[device='cuda:0'](%x)".replace("%z : Float(2)", "%z : Float(2, device=cuda:0)"),
