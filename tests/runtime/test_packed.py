@@ -9,6 +9,7 @@ import pytest
 import jit
 from jit.ir import dtypes, parse
 from jit.runtime.arrays.interpreter import Interpreter
+from jit.runtime.plans import pool
 from jit.runtime.plans.plan import PlannedEngine
 from jit.runtime.products import packed
 from jit.runtime.products.transposing import Transposing
@@ -133,7 +134,7 @@ def test_results_do_not_depend_on_the_number_of_threads(monkeypatch):
         found.append(planned.run(0, arrays)[0][0])
         whole = planned.native_call(0)
         assert whole is not None
-        assert whole.code.program[3] == int(threads)
+        assert whole.code.program[3] % pool.WAKES == int(threads)
     np.testing.assert_array_equal(found[0], found[1])
     np.testing.assert_array_equal(found[0], found[2])
 

@@ -10,6 +10,7 @@ from jit.ir import parse
 from jit.ir.errors import DimError
 from jit.ir.pooling import PoolGeometry
 from jit.runtime.arrays.interpreter import Interpreter
+from jit.runtime.plans import pool
 from jit.runtime.plans.plan import PlannedEngine
 from jit.runtime.products.pooling import MaxPoolWork, MaxUnpoolWork, MeanPoolWork
 from jit.runtime.targets.target import Target
@@ -139,7 +140,7 @@ def test_results_do_not_depend_on_the_number_of_threads(monkeypatch):
         results.append(planned.run(0, [x])[0])
         whole = planned.native_call(0)
         assert whole is not None
-        assert whole.code.program[3] == int(threads)
+        assert whole.code.program[3] % pool.WAKES == int(threads)
     for one, three in zip(*results, strict=True):
         np.testing.assert_array_equal(one, three)
 

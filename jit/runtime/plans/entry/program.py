@@ -2,10 +2,10 @@
 
 Note [A program]
     i64 words. Per step: the kernel's address, that of a table of geometries, the number of operands, the number of
-    parts, the bytes of scratch memory per part (its last operand), and a pair (base, byte offset) per operand; a zero
-    ends it. Geometry 0 is that of the whole step, the others those of the parts, if there is more than one. Bases are
-    addresses: the arena, inputs, outputs, constants. A step that returns an error ends the run with
-    `step * 256 + error`.
+    parts (with `pool.WAKES`, if sleeping threads are to be woken for it), the bytes of scratch memory per part (its
+    last operand), and a pair (base, byte offset) per operand; a zero ends it. Geometry 0 is that of the whole step, the
+    others those of the parts, if there is more than one. Bases are addresses: the arena, inputs, outputs, constants. A
+    step that returns an error ends the run with `step * 256 + error`.
 """
 
 from __future__ import annotations
