@@ -18,7 +18,7 @@ def get_num_threads() -> int:
 
 
 def set_num_threads(number: int) -> None:
-    """Share kernels, and products of numpy's and SciPy's OpenBLAS, among this many threads from now on.
+    """Share the steps of compiled functions, and products of numpy's and SciPy's OpenBLAS, among so many threads.
 
     It holds for functions that are compiled already, too, but one that was compiled while fewer threads were allowed
     than there are cores keeps that number. The package's own kernels give the same bits for any number of threads;
