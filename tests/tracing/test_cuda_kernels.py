@@ -12,7 +12,7 @@ import jit
 from jit import nn
 from jit.runtime.cuda import devices, launching
 from tests.passes.test_fuse_rows import ONE_KERNEL
-from tests.ptx.device import InterpretingDriver
+from tests.runtime.interpreting_driver import InterpretingDriver
 from tests.tolerances import assert_close
 
 pytestmark = [pytest.mark.llvm, pytest.mark.usefixtures("gpu")]
