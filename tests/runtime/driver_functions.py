@@ -63,6 +63,8 @@ class DriverOfGraphs:
         """How often graphs were launched."""
         self.updates = 0
         """How often one of their kernels was given other parameters."""
+        self.streams: list[int] = []
+        """The streams on which kernels and graphs were queued."""
         self.refused: dict[str, int] = {}
         """Errors that functions answer instead of doing anything, by their names."""
         self._handle = 1 << 40
@@ -106,7 +108,8 @@ class DriverOfGraphs:
     # -- launches ------------------------------------------------------------------------------------------------
 
     def _launch(self, function: int, *rest: int) -> int:
-        *grid, shared, _, parameters, extra = rest
+        *grid, shared, stream, parameters, extra = rest
+        self.streams.append(stream)
         given = self._given(function, grid[:3], grid[3:], parameters)
         return INVALID_VALUE if shared or extra or given is None else self._run(given)
 
@@ -161,6 +164,7 @@ class DriverOfGraphs:
         """Run the kernels, of those that do not wait any more the last one first: no order but theirs is promised."""
         found = self.executables[executable]
         self.replays += 1
+        self.streams.append(stream)
         left = dict(found.after)
         while left:
             ready = [node for node, before in left.items() if not set(before) & left.keys()]

@@ -18,6 +18,7 @@ from ..kernels.nest import Buffer
 from ..plans.arena import Arena
 from ..plans.places import Layout, MemoryBlock, StepDeclined, Stretch, ValuePlace
 from ..plans.reshaped import whole_of
+from ..plans.views import parts_of
 from .driver import out_of_memory
 from .launch_list import LaunchList
 from .launch_words import KernelLaunch
@@ -161,7 +162,7 @@ class StretchRun:
             return empty(shape, dtype)
         except MemoryError as error:
             made = self._stretch.nodes[0] if output is None else self._stretch.outputs[output].node
-            what = f"{self._arena} bytes of temporaries" if output is None else f"the result of {made.kind}"
+            what = f"{self._arena} bytes of temporaries" if output is None else f"the result of {_operators(made)}"
             raised = out_of_memory(what)
             locate(raised, _sourced(made))
             raise raised from error
@@ -226,5 +227,9 @@ def _body_of(node: Node) -> tuple[Graph, Sequence[Value]]:
 
 def _sourced(node: Node) -> Node:
     """A node that knows the user's line: itself, or of a group the first that does."""
-    parts = [node] if node.source is not None or node.kind != "prim::FusionGroup" else node.attributes["body"].nodes
-    return next((part for part in parts if part.source is not None), node)
+    return next((part for part in parts_of(node) if part.source is not None), node)
+
+
+def _operators(node: Node) -> str:
+    """The names of what a node computes."""
+    return ", ".join(dict.fromkeys(part.kind.removeprefix("aten::") for part in parts_of(node)))
