@@ -68,7 +68,8 @@ class DriverOfGraphs:
         self.refused: dict[str, int] = {}
         """Errors that functions answer instead of doing anything, by their names."""
         self._handle = 1 << 40
-        self._kept: list[Any] = []
+        self.callables: dict[str, Any] = {}
+        """The functions for ctypes, by their names."""
 
     def functions(self) -> DriverFunctions:
         """The addresses of the functions."""
@@ -96,8 +97,7 @@ class DriverOfGraphs:
                 return INVALID_HANDLE
             return status if isinstance(status, int) else 0
 
-        made = ctypes.CFUNCTYPE(ctypes.c_int, *types)(call)
-        self._kept.append(made)
+        made = self.callables[name] = ctypes.CFUNCTYPE(ctypes.c_int, *types)(call)
         return ctypes.cast(made, ctypes.c_void_p).value or 0
 
     def _new(self, place: int) -> int:

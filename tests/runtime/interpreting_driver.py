@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +16,8 @@ from tests.ptx.parser import parse
 
 from .driver_functions import DriverOfGraphs, GivenKernel
 
+INVALID_CONTEXT = 201
+"""The status of a launch in a thread that knows no GPU."""
 BROKEN = 999
 """The status of a kernel in which the interpreter has found something."""
 
@@ -25,11 +28,16 @@ class InterpretingDriver:
     def __init__(self) -> None:
         self.launches: list[str] = []
         """The names of the kernels that were launched."""
+        self._attached = threading.local()
         self._loaded: list[tuple[str, str]] = []
         self._found: Exception | None = None
         self.graphs = DriverOfGraphs(self._sizes, self._run)
         """What CUDA graphs were made and launched."""
         self.functions = self.graphs.functions()
+
+    def attach(self) -> None:
+        """Note that the calling thread may launch kernels."""
+        self._attached.ready = True
 
     def load(self, ptx: str, name: str) -> int:
         """The handle of a kernel."""
@@ -48,6 +56,7 @@ class InterpretingDriver:
         self, function: int, blocks: int, threads: int, arrays: Sequence[Any], geometry: Any, errors: Any
     ) -> None:
         """Run a kernel."""
+        self.attach()
         operands = tuple(array.data.ptr for array in arrays)
         self.check(self._run(GivenKernel(function, blocks, threads, operands, bytes(geometry), errors.data.ptr)), "it")
 
@@ -61,6 +70,8 @@ class InterpretingDriver:
 
     def _run(self, given: GivenKernel) -> int:
         """Run a kernel on copies of the allocations that its arrays lie in, and bring these back."""
+        if not hasattr(self._attached, "ready"):
+            return INVALID_CONTEXT
         text, name = self._loaded[given.function - 1]
         self.launches.append(name)
         memory, places, pointers = Memory(), {}, []

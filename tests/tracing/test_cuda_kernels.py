@@ -30,7 +30,7 @@ class CountingDriver:
         assert driver.functions is not None
         self._driver, self._names = driver, dict[Any, str]()
         self.launches: list[str] = []
-        self.check = driver.check
+        self.check, self.attach = driver.check, driver.attach
         launch = self.SIGNATURE(driver.functions.launch_kernel)
 
         def counted(function: Any, *rest: Any) -> int:

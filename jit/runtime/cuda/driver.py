@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import threading
 from collections.abc import Sequence
 from functools import cache, cached_property
 from typing import Any, NamedTuple
@@ -50,6 +51,15 @@ class CudaDriver:
     def __init__(self, module: Any) -> None:
         self._module = module
         self._driver = _libcuda()
+        self._attached = threading.local()
+
+    def attach(self) -> None:
+        """Let the driver know the current GPU's context in this thread, which CuPy alone does when it runs a kernel."""
+        runtime, attached = self._module.cuda.runtime, self._attached.__dict__
+        device = runtime.getDevice()
+        if device not in attached:
+            runtime.free(0)
+            attached[device] = True
 
     def load(self, ptx: str, name: str) -> int:
         """The function of this name in a PTX text; it stays loaded.
@@ -57,6 +67,7 @@ class CudaDriver:
         Raises:
             CompileError: The driver refuses the text.
         """
+        self.attach()
         module, function = ctypes.c_void_p(), ctypes.c_void_p()
         refusal = self._driver.cuModuleLoadData(ctypes.byref(module), ptx.encode() + b"\0")
         if refusal:
@@ -78,6 +89,7 @@ class CudaDriver:
             geometry: The numbers that it is launched with, a ctypes array.
             errors: An int32 array of one element, or'ed with the errors.
         """
+        self.attach()
         data = (ctypes.c_uint64 * max(len(arrays), 1))(*(array.data.ptr for array in arrays))
         where = ctypes.c_uint64(errors.data.ptr)
         arguments = (ctypes.c_void_p * 3)(*map(ctypes.addressof, (data, geometry, where)))

@@ -23,6 +23,9 @@ class Driver(Protocol):
     def functions(self) -> DriverFunctions | None:
         """The functions that native code calls; None if it cannot."""
 
+    def attach(self) -> None:
+        """Make ready for the functions to be called in this thread, for the current GPU."""
+
     def load(self, ptx: str, name: str) -> Any:
         """The function of this name in a PTX text."""
 
@@ -90,6 +93,9 @@ class NoDriver:
     """The driver of a simulated device that nothing executes kernels for."""
 
     functions: DriverFunctions | None = None
+
+    def attach(self) -> None:
+        """Do nothing: there are no functions."""
 
     def load(self, ptx: str, name: str) -> Any:
         """Refuse (CompileError) to load a kernel, so that operators run one by one."""

@@ -139,6 +139,7 @@ class StretchRun:
             arena = self._made(module.empty) if self._arena else self._quiet
             errors = module.zeros(len(failing), "int32") if failing else self._quiet
             used = (arena, *arrays, *outputs, errors, self._quiet)
+            self._library.driver.attach()
             stream = module.cuda.get_current_stream().ptr
             self._launches(self._bases(*[array.data.ptr for array in used]), stream)
             if failing:
