@@ -35,6 +35,11 @@ class InterpretingDriver:
         """What CUDA graphs were made and launched."""
         self.functions = self.graphs.functions()
 
+    def forget(self) -> None:
+        """Count anew."""
+        self.launches.clear()
+        self.graphs.replays = self.graphs.updates = 0
+
     def attach(self) -> None:
         """Note that the calling thread may launch kernels."""
         self._attached.ready = True

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import jit
+from jit.runtime.cuda import devices, launching, simulated, trial
 from jit.runtime.cuda import driver as driver_module
-from jit.runtime.cuda import launching, simulated
 from jit.runtime.cuda.driver import SYMBOLS, CudaDriver
 from tests.tolerances import assert_close
 
@@ -61,6 +61,9 @@ def interpreter(monkeypatch: pytest.MonkeyPatch) -> Iterator[InterpretingDriver]
     runtime = SimpleNamespace(getDevice=lambda: 0, free=lambda address: made.attach())
     cuda = SimpleNamespace(runtime=runtime, get_current_stream=simulated.library().cuda.get_current_stream)
     launching.use(CudaDriver(SimpleNamespace(cuda=cuda)))
+    monkeypatch.setattr(trial, "POINTS", 40)
+    assert trial.graphs_work(devices.open_device(0))
+    made.forget()
     yield made
     launching.use(launching.NoDriver())
 
@@ -108,7 +111,7 @@ def test_errors_are_explained(
 
 def test_a_driver_without_a_function_launches_kernels_one_by_one(interpreter: InterpretingDriver) -> None:
     driver: Any = launching.simulated_driver()
-    del driver._driver.cuGraphLaunch
+    del driver._driver.cuGraphLaunch, driver.functions
     f, x = jit.trace(columns), jit.randn(3, 5)
     for _ in range(5):
         assert_close(f(x.cuda()).cpu(), columns(x), rtol=1e-5, atol=1e-6)

@@ -13,8 +13,10 @@ import pytest
 
 import jit
 from jit import nn
-from jit.runtime.cuda import graphs, launching, simulated, stretches
+from jit.runtime.cuda import devices, graphs, launching, simulated, stretches, trial
 from jit.runtime.cuda.stretch_runs import StretchRun
+from jit.runtime.cuda.trial import graphs_work
+from tests.runtime.driver_functions import DriverOfGraphs
 from tests.runtime.interpreting_driver import InterpretingDriver
 from tests.threads import in_threads
 from tests.tolerances import assert_close
@@ -28,6 +30,8 @@ def driver(gpu: str) -> Iterator[Any]:
     made = InterpretingDriver() if gpu == "simulated" else None
     if made is not None:
         launching.use(made)
+        assert graphs_work(devices.open_device(0))
+        made.forget()
     yield made
     launching.use(launching.NoDriver())
 
@@ -232,6 +236,34 @@ def test_a_graph_that_is_refused_is_launched_kernel_by_kernel(name: str, status:
     assert str(status) in f.explain()
 
 
+@pytest.mark.parametrize("fault", ["forgets updates", "forgets the order", "refuses"])
+def test_graphs_that_do_not_work_are_not_used(fault: str, gpu: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if gpu != "simulated":
+        pytest.skip("a GPU has no such faults")
+    monkeypatch.setattr(trial, "POINTS", 40)
+    driver = InterpretingDriver()
+    if fault == "forgets updates":
+        monkeypatch.setattr(driver.graphs, "_set_parameters", forgetful(driver.graphs._set_parameters, 2))
+    elif fault == "forgets the order":
+        monkeypatch.setattr(
+            driver.graphs, "_add", lambda *given: DriverOfGraphs._add(driver.graphs, *given[:3], 0, given[4])
+        )
+    else:
+        driver.graphs.refused["cuGraphLaunch"] = 801
+    driver.functions = driver.graphs.functions()
+    launching.use(driver)
+    f, (x, w) = jit.trace(columns), arrays()
+    for _ in range(5):
+        assert_close(f(x.cuda(), w.cuda()).cpu(), columns(x, w), rtol=1e-5, atol=1e-6)
+    assert "a graph that was tried out has not worked" in f.explain()
+
+
+def forgetful(function: Callable[..., int], calls: int) -> Callable[..., int]:
+    """A function that does something in its first calls only."""
+    left = iter(range(calls))
+    return lambda *given: 0 if next(left, None) is None else function(*given)
+
+
 @pytest.mark.parametrize(("status", "kind"), [(2, jit.cuda.OutOfMemoryError), (701, jit.cuda.AcceleratorError)])
 def test_a_refused_launch_names_the_kernel_and_the_line(status: int, kind: type[Exception], simulation: Any) -> None:
     f, (x, w) = jit.trace(columns), arrays()
@@ -299,7 +331,6 @@ def test_a_graph_whose_arrays_always_move_is_dropped(simulation: Any, monkeypatc
     for _ in range(8):
         assert_close(f(x.cuda(), w.cuda()).cpu(), columns(x, w), rtol=1e-5, atol=1e-6)
     assert simulation.graphs.replays == 3 and "its arrays lie elsewhere in most calls" in f.explain()
-    del f
     assert not runs_are_left(simulation)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from jit.ir import Graph, Node, TensorType, Value
@@ -23,6 +24,7 @@ from .driver import out_of_memory
 from .launch_list import LaunchList
 from .launch_words import KernelLaunch
 from .launching import CudaKernel
+from .trial import graphs_work
 
 FAILED = 4
 """The bytes of a kernel's errors."""
@@ -119,7 +121,8 @@ class StretchRun:
         self._failing: list[Node] = []
         """The nodes whose kernels report errors."""
         self._arena = 0
-        self._launches = LaunchList(self._lowered(layouts), library.driver, not self._failing)
+        launches = self._lowered(layouts)
+        self._launches = LaunchList(launches, library.driver, None if self._failing else partial(graphs_work, library))
         self._bases: Any = ctypes.c_int64 * (3 + self._inputs + len(self._outputs))
         self._quiet = self._module.zeros(1, "int32")
         """The errors of kernels that report none."""
