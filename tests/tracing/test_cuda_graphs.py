@@ -16,7 +16,6 @@ from jit import nn
 from jit.runtime.cuda import devices, graphs, launching, simulated, stretches, trial
 from jit.runtime.cuda.stretch_runs import StretchRun
 from jit.runtime.cuda.trial import graphs_work
-from tests.runtime.driver_functions import DriverOfGraphs
 from tests.runtime.interpreting_driver import InterpretingDriver
 from tests.threads import in_threads
 from tests.tolerances import assert_close
@@ -245,9 +244,8 @@ def test_graphs_that_do_not_work_are_not_used(fault: str, gpu: str, monkeypatch:
     if fault == "forgets updates":
         monkeypatch.setattr(driver.graphs, "_set_parameters", forgetful(driver.graphs._set_parameters, 2))
     elif fault == "forgets the order":
-        monkeypatch.setattr(
-            driver.graphs, "_add", lambda *given: DriverOfGraphs._add(driver.graphs, *given[:3], 0, given[4])
-        )
+        add = driver.graphs._add
+        monkeypatch.setattr(driver.graphs, "_add", lambda place, graph, _, __, record: add(place, graph, 0, 0, record))
     else:
         driver.graphs.refused["cuGraphLaunch"] = 801
     driver.functions = driver.graphs.functions()

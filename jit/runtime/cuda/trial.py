@@ -19,7 +19,7 @@ from .launching import Driver
 POINTS = 4096
 """The elements of the arrays."""
 ROUNDS = 3
-"""How often the graph is launched, each time with other arrays."""
+"""The launches of the graph, each with other arrays."""
 
 _TRIED: WeakKeyDictionary[Driver, bool] = WeakKeyDictionary()
 
