@@ -206,7 +206,24 @@ def test_a_kernel_that_fails_names_its_operator_and_line() -> None:
         assert traced(x, y)[0].tolist() == [3, 2]
         with pytest.raises(jit.DivisionError, match=r"in a call of floor_divide at test_cuda_graphs\.py"):
             traced(x, jit.tensor([2, 0], device="cuda"))
-    assert not any(run.is_graph for run in runs_of(traced)) and not traced._last.remarks
+    assert [run.is_graph for run in runs_of(traced)] == [True]
+
+
+def test_an_error_of_the_device_while_it_is_waited_for(simulation: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    f = jit.trace(lambda x, y: (x // y, jit.softmax(x.float(), 0)))
+    x = jit.tensor([6, 7], device="cuda")
+    for _ in range(2):
+        f(x, x + 1)
+    error = simulated._RUNTIME.CUDARuntimeError("cudaErrorIllegalAddress")
+    error.status = 700
+
+    def failing(array: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(simulated.SimulatedArray, "get", failing)
+    words = r"a kernel has touched memory.*the kernels of .*floor_divide.*asked for at test_cuda_graphs\.py"
+    with pytest.raises(jit.cuda.AcceleratorError, match=words):
+        f(x, x + 1)
 
 
 def test_shared_memory_is_no_report_of_errors(simulation: Any) -> None:

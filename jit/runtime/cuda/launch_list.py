@@ -26,12 +26,10 @@ class LaunchList:
     Args:
         launches: At least one.
         driver: Launches them.
-        graphs_work: Says whether they may become a graph; asked when they are to. None if they may not.
+        graphs_work: Says whether they may become a graph; asked when they are to.
     """
 
-    def __init__(
-        self, launches: Sequence[KernelLaunch], driver: Driver, graphs_work: Callable[[], bool] | None
-    ) -> None:
+    def __init__(self, launches: Sequence[KernelLaunch], driver: Driver, graphs_work: Callable[[], bool]) -> None:
         assert driver.functions is not None
         self.remark = ""
         """Why there is no graph although there was to be one."""
@@ -39,8 +37,8 @@ class LaunchList:
         self._words = LaunchWords(launches)
         self._queue = compiled(queue)
         self._graph: LaunchGraph | None = None
-        self._graphs_work = graphs_work if len(launches) >= FEWEST and are_used() else None
-        self._calls_before = CALLS_BEFORE if self._graphs_work is not None else -1
+        self._graphs_work = graphs_work
+        self._calls_before = CALLS_BEFORE if len(launches) >= FEWEST and are_used() else -1
         """The calls until a graph is made; negative if none is."""
 
     def __call__(self, bases: Any, stream: int) -> None:
@@ -67,7 +65,7 @@ class LaunchList:
         return self._graph is not None
 
     def _make_graph(self) -> None:
-        if self._graphs_work is None or not self._graphs_work():
+        if not self._graphs_work():
             self._drop_graph("a graph that was tried out has not worked")
             return
         try:

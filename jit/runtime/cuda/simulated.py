@@ -436,7 +436,9 @@ class _Runtime:
     Stream, Event = Queue, Moment
 
     class CUDARuntimeError(RuntimeError):
-        """An error of CUDA's runtime, with a `status`."""
+        """An error of CUDA's runtime."""
+
+        status = 0
 
     CUDADriverError = CUDARuntimeError
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from jit.ir import Graph, Node, TensorType, Value
-from jit.ir.errors import CompileError
+from jit.ir.errors import CompileError, Error
 from jit.ir.geometry import Geometry
 from jit.passes.support.spaces import arguments
 
@@ -122,7 +122,7 @@ class StretchRun:
         """The nodes whose kernels report errors."""
         self._arena = 0
         launches = self._lowered(layouts)
-        self._launches = LaunchList(launches, library.driver, None if self._failing else partial(graphs_work, library))
+        self._launches = LaunchList(launches, library.driver, partial(graphs_work, library))
         self._bases: Any = ctypes.c_int64 * (3 + self._inputs + len(self._outputs))
         self._quiet = self._module.zeros(1, "int32")
         """The errors of kernels that report none."""
@@ -136,18 +136,35 @@ class StretchRun:
             OutOfMemoryError: The GPU has too little memory left.
             AcceleratorError: The driver has refused a kernel.
         """
-        module, failing = self._module, self._failing
         with self._library.current():
-            outputs = [self._made(module.empty, number) for number in range(len(self._outputs))]
-            arena = self._made(module.empty) if self._arena else self._quiet
-            errors = module.zeros(len(failing), "int32") if failing else self._quiet
-            used = (arena, *arrays, *outputs, errors, self._quiet)
-            self._library.driver.attach()
-            stream = module.cuda.get_current_stream().ptr
-            self._launches(self._bases(*[array.data.ptr for array in used]), stream)
-            if failing:
-                self._check(errors.get().tolist())
+            try:
+                outputs = [self._made(self._module.empty, number) for number in range(len(self._outputs))]
+                self._queue(arrays, outputs)
+            except Error:
+                raise
+            except Exception as error:
+                raise self._explained(error) or error from error
         return outputs
+
+    def _explained(self, error: Exception) -> Error | None:
+        """The error of this package for one of the device's; None if it is none."""
+        kernels = ", ".join(dict.fromkeys(map(_operators, self._stretch.nodes)))
+        explained: Error | None = self._library.failure(error, f"the kernels of {kernels}")
+        if explained is not None:
+            locate(explained, _sourced(self._stretch.nodes[0]))
+        return explained
+
+    def _queue(self, arrays: Sequence[Any], outputs: Sequence[Any]) -> None:
+        """Launch the kernels, in an arena of the call's own, and wait for those that may fail."""
+        module, failing = self._module, self._failing
+        arena = self._made(module.empty) if self._arena else self._quiet
+        errors = module.zeros(len(failing), "int32") if failing else self._quiet
+        used = (arena, *arrays, *outputs, errors, self._quiet)
+        self._library.driver.attach()
+        stream = module.cuda.get_current_stream().ptr
+        self._launches(self._bases(*[array.data.ptr for array in used]), stream)
+        if failing:
+            self._check(errors.get().tolist())
 
     @property
     def remark(self) -> str:
