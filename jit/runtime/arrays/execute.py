@@ -7,7 +7,7 @@ round once, at the end of the op.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -68,27 +68,26 @@ def execute(op: Op, values: Sequence[Any], state: RandomState | None = None) -> 
 
 
 def _execute_on(library: ArrayLibrary, op: Op, values: Sequence[Any], state: Any) -> list[Any]:
+    """Run `op` on a device; the device's errors become errors of this package."""
+    with library.current():
+        try:
+            return _run_on(library, op, values, state)
+        except Error:
+            raise
+        except Exception as error:
+            if (explained := library.failure(error, op.schema.name)) is not None:
+                raise explained from error
+            raise
+
+
+def _run_on(library: ArrayLibrary, op: Op, values: Sequence[Any], state: Any) -> list[Any]:
     """Run `op` on a device; on the CPU and back again, if its body needs that."""
-    with library.current(), _explaining(library, op):
-        if not op.runs_on_host:
-            return _RUNNERS[op.kind](op, placed(op, values, library), state, library)
-        for tell in TRANSFERS:
-            tell(op)
-        results = _RUNNERS[op.kind](op, placed(op, values, HOST), state, HOST)
-        return [library.taken(result) if libraries.is_array(result) else result for result in results]
-
-
-@contextlib.contextmanager
-def _explaining(library: ArrayLibrary, op: Op) -> Iterator[None]:
-    """A block in which errors of the device become errors of this package."""
-    try:
-        yield
-    except Error:
-        raise
-    except Exception as error:
-        if (explained := library.failure(error, op.schema.name)) is not None:
-            raise explained from error
-        raise
+    if not op.runs_on_host:
+        return _RUNNERS[op.kind](op, placed(op, values, library), state, library)
+    for tell in TRANSFERS:
+        tell(op)
+    results = _RUNNERS[op.kind](op, placed(op, values, HOST), state, HOST)
+    return [library.taken(result) if libraries.is_array(result) else result for result in results]
 
 
 def _run_view(op: Op, values: Sequence[Any], state: Any, library: ArrayLibrary) -> list[Any]:
