@@ -2,6 +2,7 @@
 
     python -m benchmarks.gpu --report gpu.md            # everything that this machine allows
     python -m benchmarks.gpu --only softmax_last        # timings of one workload, printed
+    python -m benchmarks.gpu --graphs                   # the CPU time of calls whose kernels are a CUDA graph
     JIT_CUDA=simulate python -m benchmarks.gpu --only ew_small    # no figure: whether the programs run
 
 The peers are torch eager, torch.compile and jax on the same GPU; one that is not installed is left out. They take
@@ -205,6 +206,56 @@ def _copy_time(moved: int) -> float:
     return min(_once(copy, 20) for _ in range(5))
 
 
+# -- calls of a graph ----------------------------------------------------------------------------------------------
+
+CALLS = 2000
+"""The calls whose time is divided by their number."""
+BAR = "10 us"
+"""The time that a call of a captured plan may take."""
+
+
+def captured() -> str:
+    """A table: the CPU time of a call whose kernels are a CUDA graph, and of its parts."""
+    import jit
+    from jit.tracing.surroundings.properties import contents_of
+
+    def chain(x: Any, w: Any) -> Any:
+        for _ in range(10):
+            x = jit.softmax(x * w, -1)
+            x = x - x.sum(0, keepdim=True)
+        return x
+
+    traced, given = jit.trace(chain), [jit.randn(64, 64).cuda(), jit.randn(64).cuda()]
+    for _ in range(8):
+        traced(*given)
+    plan = traced._last.plan(traced._last.chains[0])
+    natives = plan.interpreter.natives[0]
+    if len(natives) != 1 or not any(run.is_graph for run in natives[0].runs):
+        return f"there is none: {traced.explain()}"
+    arrays, call = [contents_of(tensor) for tensor in given], natives[0]
+    rows = {
+        "a call of the traced function": lambda: traced(*given), "its plan": lambda: plan.run(0, arrays),
+        "its stretch": lambda: call((), arrays),
+    }  # fmt: skip
+    times = [f"| {name} | {_quantity(_cpu_time(work), 's')} |" for name, work in rows.items()]
+    head = f"| CPU time, 20 kernels of 64 x 64 | of a call (bar: {BAR}) |\n| --- | --- |"
+    return "\n".join([head, *times])
+
+
+def _cpu_time(work: Callable[[], Any]) -> float:
+    """The seconds of this thread that a call takes, where the queue of the GPU is never full."""
+    import jit
+
+    taken = 0.0
+    for _ in range(CALLS // 100):
+        jit.cuda.synchronize()
+        start = time.thread_time()
+        for _ in range(100):
+            work()
+        taken += time.thread_time() - start
+    return taken / CALLS
+
+
 # -- the report ----------------------------------------------------------------------------------------------------
 
 HEAD = """
@@ -227,16 +278,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", action="append", metavar="WORKLOAD", help="measure this workload (repeatable)")
     parser.add_argument("--report", metavar="FILE", help="run the tests and the checker, too, and write a report")
+    parser.add_argument("--graphs", action="store_true", help="measure calls of a CUDA graph alone")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.child:
-        print(measured(options.child))
+    if options.child or options.graphs:
+        print(captured() if options.graphs else measured(options.child))
         return 0
     if unknown := [name for name in options.only or () if name not in WORKLOADS]:
         parser.error(f"there is no workload {unknown[0]!r}: choose from {', '.join(WORKLOADS)}")
     parts = [_timings(options.only or list(WORKLOADS))]
     if options.report:
         parts.insert(0, _ran("This machine", [sys.executable, "-m", "jit", "doctor"]))
+        parts.append(_ran("Calls of a CUDA graph", [sys.executable, "-m", "benchmarks.gpu", "--graphs"]))
         parts.append(_ran("Tests", [sys.executable, "-m", "pytest", *TESTS]))
         parts.append(_ran("compute-sanitizer", ["compute-sanitizer", sys.executable, "-c", CHECKED]))
         Path(options.report).write_text("# On a GPU\n" + "".join(parts))

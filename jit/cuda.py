@@ -20,6 +20,8 @@ from .eager.generators import manual_seed as _manual_seed
 from .eager.generators import seed as _seed
 from .ir.devices import CURRENT, accelerator, resolve
 from .ir.devices import device as _Device
+from .ir.errors import AcceleratorError as AcceleratorError
+from .ir.errors import OutOfMemoryError as OutOfMemoryError
 from .ir.errors import UsageError
 from .ir.op import Op
 from .runtime.arrays.execute import TRANSFERS

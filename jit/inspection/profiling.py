@@ -17,7 +17,7 @@ from jit.ir.files import write_atomically
 from jit.ir.refusals import FOREIGN
 from jit.passes.support.symbolic_sizes import put_numbers
 from jit.runtime.arrays.programs import GuardFailed
-from jit.tracing.recordings.compiling import engine, unoptimised
+from jit.tracing.recordings.compiling import engine, is_on_host, unoptimised
 from jit.tracing.recordings.hosting import PythonHost
 
 if TYPE_CHECKING:
@@ -165,7 +165,8 @@ def _measured(recording: Recording, owners: Sequence[Any]) -> list[Timed]:
     values = [contents_of(owner) for owner in owners]
     chain = recording.chains[0]
     graph = _graph_for(recording, chain, owners)
-    interpreter = engine(graph, recording.optimise is not unoptimised, PythonHost())
+    is_planned = recording.optimise is not unoptimised and is_on_host(graph)
+    interpreter = engine(graph, is_planned, PythonHost())  # on a GPU the nodes are timed one by one
     notes = timed(interpreter)
     rounds: list[list[Timed]] = []
     for _ in range(1 if recording.calls_python else ROUNDS):

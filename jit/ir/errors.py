@@ -99,6 +99,14 @@ class LinAlgError(Error, ArithmeticError):
     """A matrix that has no inverse, no Cholesky factor or no eigenvalues that could be found."""
 
 
+class AcceleratorError(Error):
+    """Something that a GPU, or its driver, refused or failed to do."""
+
+
+class OutOfMemoryError(AcceleratorError, MemoryError):
+    """A device has too little memory left."""
+
+
 class GraphError(Error, ValueError):
     """A graph that violates an invariant of the IR."""
 

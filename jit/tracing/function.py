@@ -348,8 +348,8 @@ class TracedFunction(Watched):
         return f"at {os.path.basename(code.co_filename)}:{code.co_firstlineno} in {code.co_name}"
 
     def explain(self) -> str:
-        """Why the last recording was made, in a sentence."""
-        return str(self._explanation)
+        """Why the last recording was made, in a sentence, and what there is to say about how it runs."""
+        return "; ".join((str(self._explanation), *(self._last.remarks if self._last is not None else ())))
 
     def _explain_untraced(self, call: TracedCall, why: str) -> None:
         self._explanation.untraced(why, call.key, [*self._cache.entries], call.names)

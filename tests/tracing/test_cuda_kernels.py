@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,18 +13,33 @@ import jit
 from jit import nn
 from jit.runtime.cuda import devices, launching
 from tests.passes.test_fuse_rows import ONE_KERNEL
-from tests.ptx.device import InterpretingDriver
+from tests.runtime.interpreting_driver import InterpretingDriver
 from tests.tolerances import assert_close
 
 pytestmark = [pytest.mark.llvm, pytest.mark.usefixtures("gpu")]
 
 
 class CountingDriver:
-    """The driver of a GPU, which counts the launches."""
+    """The driver of a GPU, which counts the launches of kernels one by one."""
+
+    SIGNATURE = ctypes.CFUNCTYPE(
+        ctypes.c_int, ctypes.c_void_p, *[ctypes.c_uint] * 7, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p
+    )
 
     def __init__(self, driver: launching.Driver) -> None:
+        assert driver.functions is not None
         self._driver, self._names = driver, dict[Any, str]()
         self.launches: list[str] = []
+        self.check, self.attach = driver.check, driver.attach
+        launch = self.SIGNATURE(driver.functions.launch_kernel)
+
+        def counted(function: Any, *rest: Any) -> int:
+            self.launches.append(self._names[function])
+            return int(launch(function, *rest))
+
+        self._counted = self.SIGNATURE(counted)
+        address = ctypes.cast(self._counted, ctypes.c_void_p).value or 0
+        self.functions = driver.functions._replace(launch_kernel=address)
 
     def load(self, ptx: str, name: str) -> Any:
         function = self._driver.load(ptx, name)
@@ -47,6 +63,7 @@ def driver(gpu: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         library = devices.open_device(0)
         made = CountingDriver(library._driver())
         monkeypatch.setattr(library, "_driver", lambda: made)
+        monkeypatch.setenv("JIT_CUDA_GRAPHS", "0")
         yield made
 
 

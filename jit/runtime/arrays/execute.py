@@ -68,14 +68,26 @@ def execute(op: Op, values: Sequence[Any], state: RandomState | None = None) -> 
 
 
 def _execute_on(library: ArrayLibrary, op: Op, values: Sequence[Any], state: Any) -> list[Any]:
-    """Run `op` on a device; on the CPU and back again, if its body needs that."""
+    """Run `op` on a device; the device's errors become errors of this package."""
     with library.current():
-        if not op.runs_on_host:
-            return _RUNNERS[op.kind](op, placed(op, values, library), state, library)
-        for tell in TRANSFERS:
-            tell(op)
-        results = _RUNNERS[op.kind](op, placed(op, values, HOST), state, HOST)
-        return [library.taken(result) if libraries.is_array(result) else result for result in results]
+        try:
+            return _run_on(library, op, values, state)
+        except Error:
+            raise
+        except Exception as error:
+            if (explained := library.failure(error, op.schema.name)) is not None:
+                raise explained from error
+            raise
+
+
+def _run_on(library: ArrayLibrary, op: Op, values: Sequence[Any], state: Any) -> list[Any]:
+    """Run `op` on a device; on the CPU and back again, if its body needs that."""
+    if not op.runs_on_host:
+        return _RUNNERS[op.kind](op, placed(op, values, library), state, library)
+    for tell in TRANSFERS:
+        tell(op)
+    results = _RUNNERS[op.kind](op, placed(op, values, HOST), state, HOST)
+    return [library.taken(result) if libraries.is_array(result) else result for result in results]
 
 
 def _run_view(op: Op, values: Sequence[Any], state: Any, library: ArrayLibrary) -> list[Any]:

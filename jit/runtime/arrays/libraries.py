@@ -12,6 +12,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from jit.ir.errors import Error
+
 from .array_math import numpy_math
 from .large import row_major
 
@@ -43,6 +45,9 @@ class ArrayLibrary(Protocol):
 
     def kernel(self, nest: Any) -> Callable[[Sequence[Any], Sequence[Any]], None]:
         """A nest compiled for the device: fills outputs, given inputs; CompileError if there is no code for it."""
+
+    def failure(self, error: Exception, what: str) -> Error | None:
+        """The error of this package for one of the device's, met by `what`; None if it is no such error."""
 
 
 class HostLibrary:
@@ -86,6 +91,10 @@ class HostLibrary:
         from ..kernels.codegen import compile_nest
 
         return compile_nest(nest)
+
+    def failure(self, error: Exception, what: str) -> Error | None:
+        """None: numpy has no errors of a device."""
+        return None
 
 
 HOST: ArrayLibrary = HostLibrary()

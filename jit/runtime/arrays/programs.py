@@ -73,12 +73,21 @@ class Engine(Protocol):
     def local_plan(self) -> Engine:
         """The engine made of the graph in this process, which knows nodes and kernels: mostly this one."""
 
+    @property
+    def remarks(self) -> Sequence[str]:
+        """Sentences about how it runs, if anything is to be said."""
+
     def freeze(self) -> None:
         """Stay as it is although the recording behind the graph is about to grow."""
 
 
 class Runner:
     """The loop that runs programs. Thread-safe: a run owns its registers."""
+
+    @property
+    def remarks(self) -> Sequence[str]:
+        """Nothing is to be said about how it runs."""
+        return ()
 
     def __init__(self, programs: list[Program], count: int) -> None:
         self.programs = programs

@@ -9,11 +9,12 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 from jit.ir.devices import announce
-from jit.ir.errors import UsageError
+from jit.ir.errors import Error, UsageError
 
 from ..arrays import libraries
 from ..arrays.array_math import ArrayMath
 from ..arrays.philox import Philox
+from .driver import CudaDriver, driver_error, out_of_memory
 from .memory import peak_memory, pinned
 
 if TYPE_CHECKING:
@@ -117,7 +118,21 @@ class CudaLibrary:
         """A nest compiled for this GPU: fills outputs, given inputs; CompileError if there is no code for it."""
         from .launching import CudaKernel
 
-        return CudaKernel(nest, self.gpu, self._driver(), self.module)
+        return CudaKernel(nest, self.gpu, self.driver, self.module)
+
+    def failure(self, error: Exception, what: str) -> Error | None:
+        """The error of this package for one of CuPy's or CUDA's, met by `what`; None if it is none of these."""
+        if isinstance(error, MemoryError):
+            return out_of_memory(what)
+        cuda = self.module.cuda
+        if isinstance(error, (cuda.runtime.CUDARuntimeError, cuda.driver.CUDADriverError)):
+            return driver_error(error.status, str(error), what)
+        return None
+
+    @property
+    def driver(self) -> Driver:
+        """The driver, which loads kernels and launches them."""
+        return self._driver()
 
     @cached_property
     def gpu(self) -> tuple[str, int]:
@@ -189,8 +204,6 @@ def _opened(index: int, simulated: bool) -> CudaLibrary:
         made = _simulated(index)
     else:
         cupy, special, linalg = _cupy(), *_of_scipy()
-        from .driver import CudaDriver
-
         driver = CudaDriver(cupy)
         made = CudaLibrary(index, cupy, special, linalg, cupy.cuda.Device, lambda: driver)
     libraries.add_library(made.array, lambda array: _opened(array.device.id, simulated), lambda array: array.get())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
@@ -12,10 +13,18 @@ from ..gpu.device import DeviceKernel, device_kernel
 from ..kernels.codegen import check_status
 from ..kernels.nest import Nest
 from ..targets.target import Target
+from .driver import DriverFunctions
 
 
 class Driver(Protocol):
     """The part of a driver that loads kernels and launches them; see `CudaDriver`."""
+
+    @property
+    def functions(self) -> DriverFunctions | None:
+        """The functions that native code calls; None if it cannot."""
+
+    def attach(self) -> None:
+        """Make ready for the functions to be called in this thread, for the current GPU."""
 
     def load(self, ptx: str, name: str) -> Any:
         """The function of this name in a PTX text."""
@@ -24,6 +33,9 @@ class Driver(Protocol):
         self, function: Any, blocks: int, threads: int, arrays: Sequence[Any], geometry: Any, errors: Any
     ) -> None:
         """Queue a kernel."""
+
+    def check(self, status: int, what: str) -> None:
+        """Raise the error of a status of one of the functions, if it is one; `what` says what has failed."""
 
 
 class CudaKernel:
@@ -41,7 +53,7 @@ class CudaKernel:
 
     def __init__(self, nest: Nest, gpu: tuple[str, int], driver: Driver, module: Any) -> None:
         self.device_kernel = device_kernel(nest, Target.nvidia(gpu[0]), gpu[1])
-        self._function, self._may_fail = _loaded(driver, self.device_kernel)
+        self.handle, self.may_fail = _loaded(driver, self.device_kernel)
         self._driver, self._module = driver, module
         self._errors = module.zeros(1, "int32")
 
@@ -53,10 +65,10 @@ class CudaKernel:
             DimError: An index is out of range.
         """
         grid = self.device_kernel.grid
-        errors = self._module.zeros(1, "int32") if self._may_fail else self._errors
+        errors = self._module.zeros(1, "int32") if self.may_fail else self._errors
         arrays = [*inputs, *outputs]
-        self._driver.launch(self._function, grid.blocks, grid.threads, arrays, self.device_kernel.geometry, errors)
-        if self._may_fail:
+        self._driver.launch(self.handle, grid.blocks, grid.threads, arrays, self.device_kernel.geometry, errors)
+        if self.may_fail:
             check_status(int(errors[0]))
 
 
@@ -69,16 +81,21 @@ def _loaded(driver: Driver, kernel: DeviceKernel) -> tuple[Any, bool]:
     known = _LOADED.setdefault(driver, {})
     key = kernel.target, kernel.function.text(kernel.name)
     if key not in known:
-        known[key] = driver.load(kernel.ptx, kernel.name), any(word in kernel.ptx for word in _REPORTS)
+        known[key] = driver.load(kernel.ptx, kernel.name), _REPORTS.search(kernel.ptx) is not None
     return known[key]
 
 
-_REPORTS = ("atom.", "red.")
+_REPORTS = re.compile(r"(?<![\w.])(atom|red)\.")
 """The instructions with which a kernel reports errors; one that cannot fail has none of them."""
 
 
 class NoDriver:
     """The driver of a simulated device that nothing executes kernels for."""
+
+    functions: DriverFunctions | None = None
+
+    def attach(self) -> None:
+        """Do nothing: there are no functions."""
 
     def load(self, ptx: str, name: str) -> Any:
         """Refuse (CompileError) to load a kernel, so that operators run one by one."""
@@ -88,6 +105,9 @@ class NoDriver:
         self, function: Any, blocks: int, threads: int, arrays: Sequence[Any], geometry: Any, errors: Any
     ) -> None:
         """Do nothing: no function was loaded."""
+
+    def check(self, status: int, what: str) -> None:
+        """Do nothing: nothing has a status."""
 
 
 _SIMULATED: list[Driver] = []

@@ -66,17 +66,41 @@ FACTS = frozenset(("shape", "dtype", "ndim", "size", "itemsize", "nbytes", "stri
 # -- memory ------------------------------------------------------------------------------------------------------
 
 
+ROOM = 1 << 32
+"""Allocations begin at multiples of this. No address is given twice, so that one that is out of date is noticed."""
+
+
+class SimulatedOutOfMemory(MemoryError):
+    """The error that CuPy calls OutOfMemoryError."""
+
+
 class Memory:
     """An allocation: memory of the CPU that stands for memory of a GPU, at a made-up address."""
 
-    _places = itertools.count(0x7F00_0000_0000, 1 << 32)
+    _places = itertools.count(0x7F00_0000_0000, ROOM)
 
     def __init__(self, owner: Any) -> None:
-        self.owner, self.size, self.ptr = owner, owner.nbytes, next(self._places)
+        self.owner, self.size, self.ptr = owner, 0, next(self._places)
+        if _RUNTIME.used + owner.nbytes > _RUNTIME.total:
+            raise SimulatedOutOfMemory(f"out of memory allocating {owner.nbytes} bytes")
+        self.size = owner.nbytes
+        _RUNTIME.used += self.size
+        _PLACED[self.ptr] = self
+
+    def __del__(self) -> None:
+        _RUNTIME.used -= self.size
 
 
 _MEMORY: WeakValueDictionary[int, Memory] = WeakValueDictionary()
 """The allocations, by the numpy arrays that own them."""
+_PLACED: WeakValueDictionary[int, Memory] = WeakValueDictionary()
+"""The allocations, by their addresses."""
+
+
+def memory_at(address: int) -> Memory | None:
+    """The allocation that an address lies in, or points right behind; None if there is none, or it was freed."""
+    found = _PLACED.get(address - address % ROOM)
+    return found if found is not None and address <= found.ptr + found.size else None
 
 
 def _memory_of(elements: Any) -> Memory:
@@ -114,7 +138,8 @@ class MemoryPointer:
 def at_address(lender: Any, interface: dict[str, Any], dtype: Any) -> SimulatedArray:
     """The array that CUDA's array interface describes."""
     address, _ = interface["data"]
-    memory = next(m for m in list(_MEMORY.values()) if m.ptr <= address < m.ptr + max(m.size, 1))
+    memory = memory_at(address)
+    assert memory is not None, "it describes memory that was freed"
     place = MemoryPointer(memory, address - memory.ptr)
     return SimulatedArray(interface["shape"], dtype, place, interface["strides"])
 
@@ -410,8 +435,16 @@ class _Runtime:
 
     Stream, Event = Queue, Moment
 
+    class CUDARuntimeError(RuntimeError):
+        """An error of CUDA's runtime."""
+
+        status = 0
+
+    CUDADriverError = CUDARuntimeError
+
     def __init__(self) -> None:
-        self.runtime = self
+        self.runtime = self.driver = self
+        self.used, self.total = 0, TOTAL
         self.allocator: Callable[[int], Any] = lambda size: None
 
     def get_current_stream(self, device: int = -1) -> Queue:
@@ -439,7 +472,7 @@ class _Runtime:
 
     def used_bytes(self) -> int:
         """The bytes of all allocations."""
-        return sum(memory.size for memory in list(_MEMORY.values()))
+        return self.used
 
     def free_all_blocks(self) -> None:
         """Free nothing: no memory is kept."""
@@ -470,6 +503,12 @@ class SimulatedLibrary(DeviceFunctions):
 
     def __init__(self) -> None:
         super().__init__(np, ABSENT)
+
+    def empty(self, shape: Any, dtype: Any = float) -> SimulatedArray:
+        """An array of whatever its memory held, which nobody may rely on: NaN, and large numbers."""
+        made = np.empty(shape, dtype)
+        made.reshape(-1).view(np.uint8)[...] = 0xFF
+        return wrapped(made)
 
     def asarray(self, value: Any, dtype: Any = None) -> SimulatedArray:
         """A copy on the device of numbers or a numpy array; an array that is there as it is."""
@@ -516,7 +555,7 @@ class SimulatedDevice:
     @property
     def mem_info(self) -> tuple[int, int]:
         """The bytes that are free, and all that there are."""
-        return TOTAL - _RUNTIME.used_bytes(), TOTAL
+        return _RUNTIME.total - _RUNTIME.used, _RUNTIME.total
 
     def synchronize(self) -> None:
         """Wait for nothing."""

@@ -22,6 +22,9 @@ from .stretch_code import StretchCode, compile_stretch
 class Native:
     """A stretch, callable with arrays. Compiled for the layouts that the graph declares, then for those that come."""
 
+    remarks: Sequence[str] = ()
+    """Nothing is to be said about how it runs."""
+
     def __init__(self, stretch: Stretch) -> None:
         self.stretch = stretch
         self.reads: list[int] = []
@@ -59,10 +62,10 @@ class Native:
         return self._interpreted(arrays)
 
     def _interpreted(self, arrays: Sequence[Any]) -> Sequence[Any]:
-        return Interpreter(_graph_of(self.stretch)[0]).run(0, arrays)[0]
+        return Interpreter(graph_of(self.stretch)[0]).run(0, arrays)[0]
 
 
-def _graph_of(stretch: Stretch) -> tuple[Graph, dict[Value, Value]]:
+def graph_of(stretch: Stretch) -> tuple[Graph, dict[Value, Value]]:
     """A stretch as a graph of its own, and what its values are there."""
     body = Graph()
     mapping = {value: body.add_input(value.type) for value in stretch.inputs}
@@ -79,6 +82,9 @@ class SizedNative:
         stretch: The nodes.
         symbols: The symbols in it, in the order in which values are given.
     """
+
+    remarks: Sequence[str] = ()
+    """Nothing is to be said about how it runs."""
 
     def __init__(self, stretch: Stretch, symbols: Sequence[SizeSymbol]) -> None:
         self.stretch = stretch
@@ -97,7 +103,7 @@ class SizedNative:
 
     def fixed(self, sizes: tuple[int, ...]) -> Native:
         """The stretch with numbers for its sizes."""
-        body, mapping = _graph_of(self.stretch)
+        body, mapping = graph_of(self.stretch)
         put_numbers(body, dict(zip(self.code.tables.symbols, sizes, strict=True)))
         outputs = [mapping[value] for value in self.stretch.outputs]
         views = {mapping[view.output].node: None for view in self.stretch.views}

@@ -16,7 +16,7 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from jit.ir import Graph, Node, Value
 from jit.ir.attempts import may_raise
@@ -36,13 +36,50 @@ from .steps import is_free, is_native
 # -- which nodes run natively ------------------------------------------------------------------------------------
 
 
+class StretchKind(Protocol):
+    """The device of stretches: which nodes they may hold, and what becomes of them."""
+
+    def is_free(self, node: Node) -> bool:
+        """Whether a node costs nothing in a stretch."""
+
+    def is_native(self, node: Node) -> bool:
+        """Whether a stretch may hold a node."""
+
+    def made(self, stretch: Stretch, symbols: Sequence[SizeSymbol]) -> Any:
+        """The call of a stretch; StepDeclined names a node that has no code."""
+
+    def instruction(self, native: Any, sizes: int) -> Any:
+        """The instruction of what `made` returned, given the register of the values of symbols, -1 without any."""
+
+
+class _HostStretches:
+    """Stretches on the CPU."""
+
+    is_free, is_native = staticmethod(is_free), staticmethod(is_native)
+
+    def made(self, stretch: Stretch, symbols: Sequence[SizeSymbol]) -> Native | SizedNative:
+        """A native call."""
+        return SizedNative(stretch, symbols) if symbols_in(stretch.nodes) else Native(stretch)
+
+    def instruction(self, native: Native | SizedNative, sizes: int) -> Any:
+        """The instruction of a native call."""
+        told = [sizes] if isinstance(native, SizedNative) else []
+        run: Any = sized_instruction(native, sizes) if isinstance(native, SizedNative) else native_instruction(native)
+        run.touched = (*native.results, *native.reads, *told)
+        return run
+
+
+HOST_STRETCHES: StretchKind = _HostStretches()
+
+
 class _StretchCutter:
     """Cuts one stage of a graph into stretches and single nodes."""
 
-    def __init__(self, nodes: Sequence[Node], refused: frozenset[Node]) -> None:
+    def __init__(self, nodes: Sequence[Node], refused: frozenset[Node], kind: StretchKind) -> None:
         self.order = {node: index for index, node in enumerate(nodes)}
-        self.free = {node for node in nodes if is_free(node)}
-        self.native = {node for node in nodes if node not in self.free and node not in refused and is_native(node)}
+        self.free = {node for node in nodes if kind.is_free(node)}
+        others = [node for node in nodes if node not in self.free and node not in refused]
+        self.native = {node for node in others if kind.is_native(node)}
         self._blockers: dict[Node, int] = {}
         self._waiting: dict[Node, list[Node]] = {}
         self._depend(nodes)
@@ -147,9 +184,15 @@ def _bring_in(value: Value, stretch: Stretch, known: set[Value], cutter: _Stretc
 
 
 class PlannedEngine(Runner):
-    """Runs a graph whose stretches of nodes are native calls; single nodes between them go as in the interpreter."""
+    """Runs a graph whose stretches of nodes are native calls; single nodes between them go as in the interpreter.
 
-    def __init__(self, graph: Graph, host: Host | None = None) -> None:
+    Args:
+        graph: The graph.
+        host: Calls Python and native functions.
+        kind: The device of the stretches.
+    """
+
+    def __init__(self, graph: Graph, host: Host | None = None, kind: StretchKind = HOST_STRETCHES) -> None:
         self.graph = graph
         self.natives: list[list[Any]] = [[] for _ in graph.stages]
         """The native calls of each stage, in order; `SizedNative`s where sizes vary."""
@@ -160,18 +203,23 @@ class PlannedEngine(Runner):
         symbols = assembler.symbols
         sizes = assembler.register_of_sizes(symbols) if symbols else -1
         for program, nodes, natives in zip(assembler.programs, stages, self.natives, strict=True):
-            for item in _pieces(nodes, symbols):
+            for item in _pieces(nodes, symbols, kind):
                 if isinstance(item, Node):
                     assembler.lower(item, program)
                 else:
                     natives.append(item)
-                    _add_native(item, program, assembler, sizes)
+                    _add_native(item, program, assembler, sizes, kind)
         assembler.finish()
         super().__init__(assembler.programs, assembler.count)
 
     def native_call(self, stage: int, arrays: Sequence[Any] = ()) -> Any:
         """The one native call that a stage consists of, for the sizes of these arrays; None if there is more to it."""
         return only_call(self.programs[stage], self.count, arrays)
+
+    @property
+    def remarks(self) -> list[str]:
+        """Sentences about how its stretches run."""
+        return [remark for natives in self.natives for native in natives for remark in native.remarks]
 
     @property
     def local_plan(self) -> PlannedEngine:
@@ -182,36 +230,36 @@ class PlannedEngine(Runner):
         """Nothing to do: the graph does not change."""
 
 
-def _add_native(native: Any, program: Program, assembler: Assembler, sizes: int) -> None:
+def _add_native(native: Any, program: Program, assembler: Assembler, sizes: int, kind: StretchKind) -> None:
     """Add the instruction of a native call; the values of symbols are in the register `sizes`."""
     native.reads = [assembler.registers[value] for value in native.stretch.inputs]
     native.results = [assembler.new_register(value) for value in native.stretch.outputs]
-    is_sized = isinstance(native, SizedNative)
-    instruction: Any = sized_instruction(native, sizes) if is_sized else native_instruction(native)
-    instruction.touched = (*native.results, *native.reads, *([sizes] if is_sized else []))
-    program.instructions.append(instruction)
+    program.instructions.append(kind.instruction(native, sizes))
     program.nodes.append(Node(None, "prim::Native", (), {}))
 
 
 # -- putting it together -----------------------------------------------------------------------------------------
 
 
-Piece: TypeAlias = Native | SizedNative | Node
+Piece: TypeAlias = Any
+"""A node, or what a `StretchKind` has made of a stretch."""
 
 
-def _pieces(nodes: Sequence[Node], symbols: Sequence[SizeSymbol]) -> list[Piece]:
+def _pieces(nodes: Sequence[Node], symbols: Sequence[SizeSymbol], kind: StretchKind) -> list[Piece]:
     """The native calls and single nodes of a stage, in order; nodes that code generation refuses are single ones."""
     refused: frozenset[Node] = frozenset()
     while True:
         try:
-            return _assembled(nodes, _StretchCutter(nodes, refused), symbols)
+            return _assembled(nodes, _StretchCutter(nodes, refused, kind), symbols, kind)
         except StepDeclined as declined:
             if declined.node in refused:  # it would be refused for ever
                 raise
             refused |= {declined.node}
 
 
-def _assembled(nodes: Sequence[Node], cutter: _StretchCutter, symbols: Sequence[SizeSymbol]) -> list[Piece]:
+def _assembled(
+    nodes: Sequence[Node], cutter: _StretchCutter, symbols: Sequence[SizeSymbol], kind: StretchKind
+) -> list[Piece]:
     runs = list(cutter.cut())
     stretches = {run[0]: _stretch(run, cutter) for run in runs if run[0] in cutter.native}
     outside = _outside(nodes, cutter)
@@ -231,7 +279,7 @@ def _assembled(nodes: Sequence[Node], cutter: _StretchCutter, symbols: Sequence[
                     views = reshaped.get(value, [])
                     ready |= {view.output: len(pieces) + 1 for view in views}
                     stretch.add_output(value, views)
-        pieces.append(run[0] if stretch is None else _native(stretch, symbols))
+        pieces.append(run[0] if stretch is None else kind.made(stretch, symbols))
     return _with_views(pieces, [node for node in nodes if node in outside], ready, cutter.order)
 
 
@@ -245,10 +293,6 @@ def _reshaped(
         return value in read or _leaves(value, cutter) or any(u in outside or _is_single(u, cutter) for u in users)
 
     return reshaped_outputs([node for node in nodes if node in outside], cutter.native.__contains__, is_wanted)
-
-
-def _native(stretch: Stretch, symbols: Sequence[SizeSymbol]) -> Native | SizedNative:
-    return SizedNative(stretch, symbols) if symbols_in(stretch.nodes) else Native(stretch)
 
 
 def _is_single(node: Node, cutter: _StretchCutter) -> bool:

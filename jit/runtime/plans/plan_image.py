@@ -71,6 +71,8 @@ def _step(writer: PlanImageWriter, node: Node, run: Any, calls: Iterator[Native 
     native = next(calls)
     if isinstance(native, Native):
         return writer.native(native)
+    if not isinstance(native, SizedNative):
+        raise Unkeepable("kernels of a GPU, which its driver keeps")
     return {"sizes": run.touched[-1], **sized_facts(writer, native)}
 
 

@@ -36,10 +36,15 @@ def is_free(node: Node) -> bool:
     """Whether the node costs nothing in a stretch: a view that is but another geometry, or a constant."""
     if node.kind == "prim::Constant":
         return isinstance(node.attributes.get("value"), np.ndarray) and _is_plain(node.output)
+    return is_free_view(node, "cpu")
+
+
+def is_free_view(node: Node, device: str) -> bool:
+    """Whether the node is a view on a device that is but another geometry."""
     op = find(node.kind)
     if op is None or op.kind != "view" or op.result is not None or op.is_absolute:
         return False
-    return len(node.inputs) == 1 and all(map(_is_known, (*node.inputs, *node.outputs)))
+    return len(node.inputs) == 1 and all(is_known(value, device) for value in (*node.inputs, *node.outputs))
 
 
 def is_native(node: Node) -> bool:
@@ -75,14 +80,19 @@ def _is_row_major(value: Value) -> bool:
     return isinstance(value.type, TensorType) and value.type.strides is None
 
 
-def _is_known(value: Value) -> bool:
+def is_known(value: Value, device: str) -> bool:
+    """Whether this is a tensor on a device, of known sizes."""
     type = value.type
-    return isinstance(type, TensorType) and type.sizes is not None and type.dtype is not None and type.device == "cpu"
+    return isinstance(type, TensorType) and type.sizes is not None and type.dtype is not None and type.device == device
+
+
+def is_plain(value: Value, device: str) -> bool:
+    """Whether this is a tensor on a device whose layout is known, and which holds no complex numbers."""
+    return is_known(value, device) and value.type.dtype.category < COMPLEX  # type: ignore[attr-defined]
 
 
 def _is_plain(value: Value) -> bool:
-    """Whether its layout is known and it holds no complex numbers."""
-    return _is_known(value) and value.type.dtype.category < COMPLEX  # type: ignore[attr-defined]
+    return is_plain(value, "cpu")
 
 
 # -- lowering ----------------------------------------------------------------------------------------------------

@@ -96,6 +96,12 @@ class Chain:
     sized_plans: Any = None
     """The `SizedPlans` of a recording for many sizes."""
 
+    @property
+    def plans(self) -> list[Plan]:
+        """The plans that there are now."""
+        sized = self.sized_plans.made if self.sized_plans is not None else ()
+        return [*([self.plan] if self.plan is not None else []), *(each.plan for each in sized)]
+
     def prepare(self) -> None:
         """Prepare for a further stage: a plan of the present graph may still be in use, and stays as it is."""
         if self.plan is not None:

@@ -30,10 +30,13 @@ def engine(graph: Graph, optimised: bool, host: Host) -> Engine:
 
     `JIT_NATIVE=0` leaves out native code.
     """
-    if not optimised or os.environ.get("JIT_NATIVE", "") == "0" or not is_on_host(graph):
+    if not optimised or os.environ.get("JIT_NATIVE", "") == "0":
         return Interpreter(graph, host)
     from jit.runtime.plans.plan import PlannedEngine
 
+    if not is_on_host(graph):
+        kind = _stretches(graph)
+        return Interpreter(graph, host) if kind is None else PlannedEngine(graph, host, kind)
     with collector_resting():
         made = PlannedEngine(graph, host)
     if folder := os.environ.get("JIT_DUMP"):
@@ -41,6 +44,17 @@ def engine(graph: Graph, optimised: bool, host: Host) -> Engine:
 
         dump(made, folder)
     return made
+
+
+def _stretches(graph: Graph) -> Any:
+    """The kind of stretches of a graph on a GPU; None if it is on several, or native code launches no kernels there."""
+    types = [value.type for node in graph.nodes for value in (*node.inputs, *node.outputs)]
+    devices = {t.device for t in types if isinstance(t, TensorType) and t.device not in (None, "cpu")}
+    if len(devices) != 1:
+        return None
+    from jit.runtime.cuda.stretches import stretches_on
+
+    return stretches_on(str(devices.pop()))
 
 
 def titled_graphs(graph: Graph) -> list[Result]:

@@ -150,6 +150,12 @@ class Recording:
                 blocks.forget()  # a plan has no use for the memory of what lay between the recorded operators
             return chain.plan
 
+    @property
+    def remarks(self) -> list[str]:
+        """Sentences about how its plans run."""
+        plans = [plan for chain in self.chains for plan in chain.plans]
+        return [*dict.fromkeys(remark for plan in plans for remark in plan.interpreter.remarks)]
+
     def _sized_plan(self, chain: Chain, sizes: tuple[int, ...]) -> Plan:
         plans: SizedPlans | None = chain.sized_plans
         if plans is None:

@@ -1,0 +1,153 @@
+"""Stretches of a plan on a GPU: nodes that are kernels of ours, one after the other, are one call of native code.
+
+Comes between `plans.plan`, which cuts graphs into stretches, and `launch_list`. What passes between the kernels of a
+stretch lies in an arena, whose places follow from lifetimes as on the CPU. The arena and what leaves the stretch are
+memory of the call's own, from CuPy's pool: in the order of the stream, like all that is freed there.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from jit.ir import Graph, Node, find, kernel_of
+from jit.ir.errors import CompileError
+from jit.ir.size_uses import symbols_in
+from jit.ir.sizes import SizeSymbol
+from jit.ir.types import UNDEFINED
+from jit.passes.support.spaces import is_made_up
+from jit.passes.support.symbolic_sizes import put_numbers
+
+from ..arrays.interpreter import Interpreter
+from ..arrays.libraries import library_on
+from ..arrays.programs import Registers
+from ..kernels import fusion
+from ..plans.native import graph_of
+from ..plans.places import Layout, Stretch
+from ..plans.steps import is_free_view, is_plain
+from .stretch_runs import StretchRun
+
+MOST_RUNS = 256
+"""The most sizes and layouts for which a stretch is kept."""
+
+
+class DeviceStretches:
+    """The stretches of one GPU.
+
+    Args:
+        library: Its arrays.
+    """
+
+    def __init__(self, library: Any) -> None:
+        self._library = library
+
+    def is_free(self, node: Node) -> bool:
+        """Whether a node is a view that is but another geometry."""
+        return is_free_view(node, self._library.device)
+
+    def is_native(self, node: Node) -> bool:
+        """Whether a node is a kernel."""
+        made = [value for value in node.outputs if value.type is not UNDEFINED]
+        if len(made) < len(node.outputs) or not any(value.uses for value in made):
+            return False
+        if not all(is_plain(value, self._library.device) for value in (*node.inputs, *made)):
+            return False
+        if node.kind == "prim::FusionGroup":
+            return True
+        if find(node.kind) is None or len(made) > 1 or kernel_of(node.kind).step:
+            return False
+        return (bool(node.inputs) or is_made_up(node)) and fusion.supports(node)
+
+    def made(self, stretch: Stretch, symbols: Sequence[SizeSymbol]) -> DeviceCall:
+        """The call of a stretch; StepDeclined names a node that has no kernel, if that is known already."""
+        return DeviceCall(stretch, symbols, self._library)
+
+    def instruction(self, native: DeviceCall, sizes: int) -> Any:
+        """The instruction of a stretch, given the register of the values of symbols, -1 without any."""
+        inputs, results = native.reads, native.results
+
+        def run(r: Registers) -> None:
+            found = native(r[sizes] if native.is_sized else (), [r[i] for i in inputs])
+            for result, value in zip(results, found, strict=True):
+                r[result] = value
+
+        run.touched = (*results, *inputs, *([sizes] if native.is_sized else []))  # type: ignore[attr-defined]
+        return run
+
+
+class DeviceCall:
+    """A stretch, callable with the values of its symbols and arrays; made for the sizes and layouts that come.
+
+    Args:
+        stretch: The nodes.
+        symbols: The symbols in the graph, in the order in which values are given.
+        library: The arrays of the GPU.
+    """
+
+    codes: Sequence[Any] = ()
+    """No code for the CPU."""
+
+    def __init__(self, stretch: Stretch, symbols: Sequence[SizeSymbol], library: Any) -> None:
+        self.stretch = stretch
+        self.reads: list[int] = []
+        """The registers of its inputs."""
+        self.results: list[int] = []
+        """The registers of its outputs."""
+        self.is_sized = bool(symbols_in(stretch.nodes))
+        self._symbols, self._library = symbols, library
+        self._runs: dict[Any, Any] = {}
+        self._lock = threading.Lock()
+        if not self.is_sized:
+            layouts = [Layout.of(value.type) for value in stretch.inputs]  # type: ignore[arg-type]
+            self._runs[_key((), layouts)] = StretchRun(stretch, layouts, library)
+
+    def __call__(self, sizes: tuple[int, ...], arrays: Sequence[Any]) -> Sequence[Any]:
+        """The outputs."""
+        key = _key(sizes, arrays)
+        run = self._runs.get(key) or self._made(key, sizes, arrays)
+        outputs: Sequence[Any] = run(arrays)
+        return outputs
+
+    @property
+    def runs(self) -> list[StretchRun]:
+        """The code that has been made so far."""
+        return [run for run in list(self._runs.values()) if isinstance(run, StretchRun)]
+
+    @property
+    def remarks(self) -> list[str]:
+        """Sentences about how it runs."""
+        return [run.remark for run in self.runs if run.remark]
+
+    def _made(self, key: Any, sizes: tuple[int, ...], arrays: Sequence[Any]) -> Any:
+        with self._lock:
+            run = self._runs[key] = self._compiled(sizes, [Layout(a.dtype, a.shape, a.strides) for a in arrays])
+            while len(self._runs) > MOST_RUNS:
+                del self._runs[next(iter(self._runs))]
+        return run
+
+    def _compiled(self, sizes: tuple[int, ...], layouts: Sequence[Layout]) -> Any:
+        """The kernels for some sizes and layouts; kernel by kernel, or its operators, where one has no code there."""
+        body, mapping = graph_of(self.stretch)
+        put_numbers(body, dict(zip(self._symbols, sizes, strict=True)) if self.is_sized else {})
+        views = {mapping[view.output].node: None for view in self.stretch.views}
+        outputs = [mapping[value] for value in self.stretch.outputs]
+        try:
+            return StretchRun(Stretch(list(body.nodes), list(body.inputs), outputs, views), layouts, self._library)
+        except CompileError:
+            return _interpreted(body)
+
+
+def _interpreted(body: Graph) -> Any:
+    interpreter = Interpreter(body)
+    return lambda arrays: interpreter.run(0, arrays)[0]
+
+
+def _key(sizes: tuple[int, ...], arrays: Sequence[Any]) -> Any:
+    return sizes, *[(array.shape, array.strides) for array in arrays]
+
+
+def stretches_on(device: str) -> DeviceStretches | None:
+    """The stretches of a GPU; None if native code cannot launch kernels there."""
+    library: Any = library_on(device)
+    return None if library.driver.functions is None else DeviceStretches(library)
