@@ -1,0 +1,175 @@
+"""The machine with threads for products of matrices; see Note [Tiles of a product] in `gpu.contraction`.
+
+Comes after `gpu.contraction`, before `device`. What the tile is multiplied by is a `TileMultiplier`: the threads
+themselves, or the warps' tensor cores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from ..kernels.nest import Nest, Reduce
+from ..kernels.schedule import Loops
+from ..llvm.build import Register
+from ..llvm.lowering import NestLowering
+from ..llvm.values import ELEMENT, LaneValue
+from ..targets.target import Target
+from .contraction import ProductGrid, contraction
+from .machine import GridMachine
+from .multipliers import TensorCores, ThreadMultiplier, TileMultiplier
+from .staging import SHARED, StagedFactor
+
+
+class ProductMachine(GridMachine):
+    """A GPU that computes a product, and what follows it at each of its elements."""
+
+    def __init__(self, nest: Nest, loops: Loops, grid: ProductGrid, target: Target) -> None:
+        super().__init__(nest, loops, grid, target)
+        found, tiles = contraction(nest, loops), self.dialect.tiles(target.cpu)
+        assert found is not None and tiles is not None
+        self.tiles = tiles
+        self.product, self.tile, self.product_grid = found, grid.tile, grid
+        self.by_tensor_cores = found.dtype.is_half
+        self.left = StagedFactor(self, found.left, found.rows, self.tile.rows)
+        self.right = StagedFactor(self, found.right, found.columns, self.tile.columns)
+        self.product = replace(found, rows=self.left.own, columns=self.right.own)
+        make = TensorCores if self.by_tensor_cores else ThreadMultiplier
+        self.multiplier: TileMultiplier = make(self)
+
+    def _shared_memory(self) -> list[str]:
+        tiles = 2 * (self.left.bytes + self.right.bytes)
+        sums = self.tile.rows_at_once * (self.tile.columns + 1) * self.product.total.itemsize
+        return [f"@shared = internal addrspace(3) global [{max(tiles, sums)} x i8] poison, align 16"]
+
+    # -- places --------------------------------------------------------------------------------------------------
+
+    def _everywhere(self, compute: Callable[[], None]) -> None:
+        """Compute the tile of this block."""
+        block, across = self.divided(self._special(self.dialect.block), "across", self.memory.number("across"))
+        batch, down = self.divided(block, "down", self.memory.number("down"))
+        self.first_row = self._product(down, _number(self.tile.rows))
+        self.first_column = self._product(across, _number(self.tile.columns))
+        self.memory.indices.update(self.places(self.product.batch, batch))
+        compute()
+
+    def divided(self, index: Register, name: int | str, count: Register) -> tuple[Register, Register]:
+        """(quotient, remainder) by a number, see Note [Divisions by numbers known at launch]."""
+        builder = self.builder
+        high = builder.binary("lshr", self._product(index, self.memory.number("times", name)), _number(32))
+        quotient = builder.binary("lshr", self._sum(high, index), self.memory.number("shift", name))
+        return quotient, builder.binary("sub", index, self._product(quotient, count))
+
+    def places(self, side: Sequence[int], index: Register) -> dict[int, Register]:
+        """The index along each loop of a side, of the one along all of them."""
+        found = {}
+        for loop in side[:0:-1]:
+            index, found[loop] = self.divided(index, loop, self.memory.number("extent", loop))
+        return found | {loop: index for loop in side[:1]}
+
+    def extent(self, side: Sequence[int]) -> Register:
+        """The points of all loops of a side."""
+        found = _number(1)
+        for loop in side:
+            number = self.memory.number("extent", loop)
+            found = number if found.text == "1" else self._product(found, number)
+        return found
+
+    # -- the product ---------------------------------------------------------------------------------------------
+
+    def _compute(self, lowering: NestLowering) -> None:
+        """The sums of the tile, then what follows them."""
+        builder, depth, terms = self.builder, self.tile.depth, self.extent(self.product.depth)
+        whole = _number(self.left.bytes + self.right.bytes)
+        start = Register("@shared", SHARED)
+        self._bring_next(_number(0), start)
+        with builder.loop(_number(0), terms, depth, self.multiplier.zeros()) as turn:
+            odd = builder.binary("and", builder.binary("udiv", turn.index, _number(depth)), _number(1))
+            here = self.shared_at(start, self._product(odd, whole))
+            other = self.shared_at(start, self._product(builder.binary("xor", odd, _number(1)), whole))
+            following = self._sum(turn.index, _number(depth))
+            more = builder.compare("icmp slt", following, terms)
+            builder.when(more, lambda: self._bring_next(following, other), builder.depth)
+            self._wait(more)
+            self.exchange.barrier()
+            turn.following = self.multiplier.multiplied(here, turn.carried)
+            self.exchange.barrier()
+        self._finish(lowering, turn.results)
+
+    def _bring_next(self, term: Register, place: Register) -> None:
+        """Begin to copy the next tiles of both factors."""
+        self.left.stage(self.first_row, term, place)
+        self.right.stage(self.first_column, term, self.shared_at(place, _number(self.left.bytes)))
+        self.tiles.commit(self.builder)
+
+    def _wait(self, more: Register) -> None:
+        """Wait for the present tiles: for all copies but the last ones, if there are later ones."""
+        builder, last = self.builder, self.builder.binary("xor", more, Register("true", "i1"))
+        builder.when(more, lambda: self.tiles.wait(builder, 1), builder.depth)
+        builder.when(last, lambda: self.tiles.wait(builder, 0), builder.depth)
+
+    def shared_at(self, address: Register, offset: Register) -> Register:
+        """An address in shared memory, so many bytes on."""
+        if offset.text == "0":
+            return address
+        return self.builder.emit(SHARED, f"getelementptr i8, {address}, {offset}", address, offset)
+
+    # -- what follows --------------------------------------------------------------------------------------------
+
+    def _finish(self, lowering: NestLowering, sums: Sequence[Register]) -> None:
+        """Hand the sums to the threads that store them, some rows at a time."""
+        builder, rows, columns = self.builder, self.tile.rows_at_once, self.tile.columns
+        with builder.loop(_number(0), _number(self.tile.passes), 1) as part:
+            self.multiplier.share(sums, part.index)
+            self.exchange.barrier()
+            with builder.loop(self.thread, _number(rows * columns), self.tile.threads) as each:
+                row, column = self._place_of(each.index)
+                value = self._shared_sum(row, column)
+                row = self._sum(row, self._product(part.index, _number(rows)))
+                self._place_at_element(self._sum(self.first_row, row), self._sum(self.first_column, column))
+                self._follow(lowering, value)
+            self.exchange.barrier()
+
+    def _place_of(self, number: Register) -> tuple[Register, Register]:
+        """(row, column) of an element of the tile, so that neighbouring threads have neighbours of the result."""
+        rows, columns = self.tile.rows_at_once, self.tile.columns
+        first_write = self.loops.strides[len(self.nest.reads)]
+        if any(first_write[loop] == 1 for loop in self.product.rows[-1:]):
+            return self._rest(number, rows), self.builder.binary("udiv", number, _number(rows))
+        return self.builder.binary("udiv", number, _number(columns)), self._rest(number, columns)
+
+    def _rest(self, number: Register, count: int) -> Register:
+        return self.builder.binary("urem", number, _number(count))
+
+    def sum_address(self, row: Register, column: Register) -> Register:
+        """The place of a sum in shared memory, by its row among those that are there at a time."""
+        element = self._sum(self._product(row, _number(self.tile.columns + 1)), column)
+        return self.shared_at(Register("@shared", SHARED), self._product(element, _number(self.product.total.itemsize)))
+
+    def _shared_sum(self, row: Register, column: Register) -> LaneValue:
+        type, address = ELEMENT[self.product.total], self.sum_address(row, column)
+        found = Register(f"%{self.builder.name()}", type, self.builder.depth)
+        self.builder.write(f"{found.text} = load {type}, {address}", self.builder.depth)
+        return LaneValue(self.math, self.product.total, found)
+
+    def _place_at_element(self, row: Register, column: Register) -> None:
+        """Give all parallel loops their indices; beyond the end it is the last, and its result is not stored."""
+        self.storing = None
+        for side, index in ((self.product.rows, row), (self.product.columns, column)):
+            extent = self.extent(side)
+            inside = self.builder.compare("icmp slt", index, extent)
+            self.storing = inside if self.storing is None else self.builder.binary("and", self.storing, inside)
+            self.memory.indices.update(self.places(side, self._at_most(index, extent)))
+
+    def _follow(self, lowering: NestLowering, value: LaneValue) -> None:
+        """The steps behind the product."""
+        (result,) = self.product.step.results
+        assert isinstance(result, Reduce)
+        lowering.rows[result.locals[0], 0] = value
+        lowering.written = 0
+        for step in self.nest.steps[1:]:
+            lowering.step(step)
+
+
+def _number(value: int) -> Register:
+    return Register(str(value), "i64")
