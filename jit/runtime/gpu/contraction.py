@@ -55,7 +55,7 @@ class ProductTile:
 
     @property
     def passes(self) -> int:
-        """How many times sums pass through shared memory until all have."""
+        """The number of times that sums pass through shared memory until all have."""
         return self.rows // self.rows_at_once
 
     @property

@@ -1,4 +1,4 @@
-"""How a block multiplies the tiles that are in shared memory: its threads one by one, or warps by their tensor cores.
+"""The ways in which a block multiplies the tiles in shared memory: by its threads, or by the tensor cores of its warps.
 
 Used by `gpu.product_machine`; the tiles are those of `gpu.contraction`.
 
@@ -17,16 +17,14 @@ Note [Fragments]
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from jit.ir.dtypes import float16
 
 from ..llvm.build import Register
 from ..llvm.values import ELEMENT
-
-if TYPE_CHECKING:
-    from .product_machine import ProductMachine
-    from .staging import StagedFactor
+from .staging import StagedFactor
+from .tile_machine import TileMachine
 
 WARP = 32
 
@@ -49,9 +47,11 @@ class ThreadMultiplier:
 
     Args:
         machine: The kernel under construction.
+        left, right: The tiles in shared memory.
     """
 
-    def __init__(self, machine: ProductMachine) -> None:
+    def __init__(self, machine: TileMachine, left: StagedFactor, right: StagedFactor) -> None:
+        self.left, self.right = left, right
         self.machine, self.builder, self.tile = machine, machine.builder, machine.tile
         self.type, size = ELEMENT[machine.product.total], machine.tile.per_thread
         across = 16
@@ -68,10 +68,10 @@ class ThreadMultiplier:
     def multiplied(self, place: Register, sums: Sequence[Register]) -> list[Register]:
         """One term after the other."""
         machine, builder = self.machine, self.builder
-        right = machine.shared_at(place, _number(machine.left.bytes))
+        right = machine.shared_at(place, _number(self.left.bytes))
         with builder.loop(_number(0), _number(self.tile.depth), 1, sums) as turn:
-            a = self._line(machine.left, place, self.row, turn.index, self.rows)
-            b = self._line(machine.right, right, self.column, turn.index, self.columns)
+            a = self._line(self.left, place, self.row, turn.index, self.rows)
+            b = self._line(self.right, right, self.column, turn.index, self.columns)
             pairs = ((x, y) for x in a for y in b)
             turn.following = [
                 builder.intrinsic("fma", self.type, x, y, total)
@@ -118,9 +118,11 @@ class TensorCores:
 
     Args:
         machine: The kernel under construction.
+        left, right: The tiles in shared memory.
     """
 
-    def __init__(self, machine: ProductMachine) -> None:
+    def __init__(self, machine: TileMachine, left: StagedFactor, right: StagedFactor) -> None:
+        self.left, self.right = left, right
         self.machine, self.builder, self.tile = machine, machine.builder, machine.tile
         self.is_float16 = machine.product.dtype is float16
         warp, self.lane = self._quotient(machine.thread, WARP), self._rest(machine.thread, WARP)
@@ -139,16 +141,18 @@ class TensorCores:
     def multiplied(self, place: Register, sums: Sequence[Register]) -> list[Register]:
         """16 terms after the other."""
         machine, found = self.machine, list(sums)
-        right = machine.shared_at(place, _number(machine.left.bytes))
+        right = machine.shared_at(place, _number(self.left.bytes))
         for term in range(0, self.tile.depth, 16):
-            a = [self._quarters(machine.left, place, self.row, 16 * n, term, (8, 0)) for n in range(self.rows)]
-            pairs = [self._quarters(machine.right, right, self.column, 16 * n, term, (0, 8))
+            a = [self._quarters(self.left, place, self.row, 16 * n, term, (8, 0)) for n in range(self.rows)]
+            pairs = [self._quarters(self.right, right, self.column, 16 * n, term, (0, 8))
                      for n in range(self.columns // 2)]  # fmt: skip
             b = [half for four in pairs for half in (four[:2], four[2:])]
             for number in range(self.rows * self.columns):
                 row, column = divmod(number, self.columns)
                 four = slice(4 * number, 4 * number + 4)
-                found[four] = machine.tiles.product(self.builder, a[row], b[column], found[four], self.is_float16)
+                found[four] = machine.instructions.product(
+                    self.builder, a[row], b[column], found[four], self.is_float16
+                )
         return found
 
     def _quarters(
@@ -169,7 +173,7 @@ class TensorCores:
         base = self._product(builder.binary("add", self._product(line, factor.pitch), within), factor.itemsize)
         further = own * factor.pitch + term if factor.lines_of_terms else term * factor.pitch + own
         address = machine.shared_at(machine.shared_at(place, base), _number(further * factor.itemsize))
-        return machine.tiles.matrices(builder, address, not factor.lines_of_terms)
+        return machine.instructions.matrices(builder, address, not factor.lines_of_terms)
 
     def share(self, sums: Sequence[Register], part: Register) -> None:
         """A part of the rows is those of one or several warps."""

@@ -15,27 +15,22 @@ from ..llvm.build import Register
 from ..llvm.lowering import NestLowering
 from ..llvm.values import ELEMENT, LaneValue
 from ..targets.target import Target
-from .contraction import ProductGrid, contraction
-from .machine import GridMachine
+from .contraction import ProductGrid
 from .multipliers import TensorCores, ThreadMultiplier, TileMultiplier
-from .staging import SHARED, StagedFactor
+from .staging import StagedFactor
+from .tile_machine import SHARED, TileMachine
 
 
-class ProductMachine(GridMachine):
+class ProductMachine(TileMachine):
     """A GPU that computes a product, and what follows it at each of its elements."""
 
     def __init__(self, nest: Nest, loops: Loops, grid: ProductGrid, target: Target) -> None:
         super().__init__(nest, loops, grid, target)
-        found, tiles = contraction(nest, loops), self.dialect.tiles(target.cpu)
-        assert found is not None and tiles is not None
-        self.tiles = tiles
-        self.product, self.tile, self.product_grid = found, grid.tile, grid
-        self.by_tensor_cores = found.dtype.is_half
-        self.left = StagedFactor(self, found.left, found.rows, self.tile.rows)
-        self.right = StagedFactor(self, found.right, found.columns, self.tile.columns)
-        self.product = replace(found, rows=self.left.own, columns=self.right.own)
+        self.left = StagedFactor(self, self.product.left, self.product.rows, self.tile.rows)
+        self.right = StagedFactor(self, self.product.right, self.product.columns, self.tile.columns)
+        self.product = replace(self.product, rows=self.left.own, columns=self.right.own)
         make = TensorCores if self.by_tensor_cores else ThreadMultiplier
-        self.multiplier: TileMultiplier = make(self)
+        self.multiplier: TileMultiplier = make(self, self.left, self.right)
 
     def _shared_memory(self) -> list[str]:
         tiles = 2 * (self.left.bytes + self.right.bytes)
@@ -52,28 +47,6 @@ class ProductMachine(GridMachine):
         self.first_column = self._product(across, _number(self.tile.columns))
         self.memory.indices.update(self.places(self.product.batch, batch))
         compute()
-
-    def divided(self, index: Register, name: int | str, count: Register) -> tuple[Register, Register]:
-        """(quotient, remainder) by a number, see Note [Divisions by numbers known at launch]."""
-        builder = self.builder
-        high = builder.binary("lshr", self._product(index, self.memory.number("times", name)), _number(32))
-        quotient = builder.binary("lshr", self._sum(high, index), self.memory.number("shift", name))
-        return quotient, builder.binary("sub", index, self._product(quotient, count))
-
-    def places(self, side: Sequence[int], index: Register) -> dict[int, Register]:
-        """The index along each loop of a side, of the one along all of them."""
-        found = {}
-        for loop in side[:0:-1]:
-            index, found[loop] = self.divided(index, loop, self.memory.number("extent", loop))
-        return found | {loop: index for loop in side[:1]}
-
-    def extent(self, side: Sequence[int]) -> Register:
-        """The points of all loops of a side."""
-        found = _number(1)
-        for loop in side:
-            number = self.memory.number("extent", loop)
-            found = number if found.text == "1" else self._product(found, number)
-        return found
 
     # -- the product ---------------------------------------------------------------------------------------------
 
@@ -100,19 +73,13 @@ class ProductMachine(GridMachine):
         """Begin to copy the next tiles of both factors."""
         self.left.stage(self.first_row, term, place)
         self.right.stage(self.first_column, term, self.shared_at(place, _number(self.left.bytes)))
-        self.tiles.commit(self.builder)
+        self.instructions.commit(self.builder)
 
     def _wait(self, more: Register) -> None:
         """Wait for the present tiles: for all copies but the last ones, if there are later ones."""
         builder, last = self.builder, self.builder.binary("xor", more, Register("true", "i1"))
-        builder.when(more, lambda: self.tiles.wait(builder, 1), builder.depth)
-        builder.when(last, lambda: self.tiles.wait(builder, 0), builder.depth)
-
-    def shared_at(self, address: Register, offset: Register) -> Register:
-        """An address in shared memory, so many bytes on."""
-        if offset.text == "0":
-            return address
-        return self.builder.emit(SHARED, f"getelementptr i8, {address}, {offset}", address, offset)
+        builder.when(more, lambda: self.instructions.wait(builder, 1), builder.depth)
+        builder.when(last, lambda: self.instructions.wait(builder, 0), builder.depth)
 
     # -- what follows --------------------------------------------------------------------------------------------
 
@@ -140,11 +107,6 @@ class ProductMachine(GridMachine):
 
     def _rest(self, number: Register, count: int) -> Register:
         return self.builder.binary("urem", number, _number(count))
-
-    def sum_address(self, row: Register, column: Register) -> Register:
-        """The place of a sum in shared memory, by its row among those that are there at a time."""
-        element = self._sum(self._product(row, _number(self.tile.columns + 1)), column)
-        return self.shared_at(Register("@shared", SHARED), self._product(element, _number(self.product.total.itemsize)))
 
     def _shared_sum(self, row: Register, column: Register) -> LaneValue:
         type, address = ELEMENT[self.product.total], self.sum_address(row, column)

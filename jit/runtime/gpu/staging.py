@@ -21,18 +21,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from ..kernels.nest import Access, Bound
 from ..llvm.build import Register
 from .schedule import VECTOR_BYTES
-
-if TYPE_CHECKING:
-    from .product_machine import ProductMachine
+from .tile_machine import SHARED, TileMachine
 
 PITCH_BYTES = 16
 """The bytes between the lines of a tile in shared memory, so that neighbouring lines lie in other banks."""
-SHARED = "ptr addrspace(3)"
 AT_ONCE = 4
 """The copies of a thread whose addresses are known at once: each holds registers."""
 
@@ -47,7 +43,7 @@ class StagedFactor:
         size: The tile's extent along its own side.
     """
 
-    def __init__(self, machine: ProductMachine, access: Access, own: Sequence[int], size: int) -> None:
+    def __init__(self, machine: TileMachine, access: Access, own: Sequence[int], size: int) -> None:
         self.machine, self.builder, self.access, self.size = machine, machine.builder, access, size
         self.memory, self.loops, self.nest = machine.memory, machine.loops, machine.nest
         self.map = self.nest.reads.index(access)
@@ -69,7 +65,7 @@ class StagedFactor:
         return (self.size if self.lines_of_terms else self.depth) * self.pitch * self.itemsize
 
     def _lies_along_terms(self) -> bool:
-        """Which side takes the shorter steps; of equal ones the longer side."""
+        """Whether the side of terms takes the shorter steps; of equal ones the longer side counts."""
         sides = [side[-1:] for side in (self.own, self.terms)]
         own, terms = (
             min(((abs(self.strides[n]) or 1 << 62, -self.loops.extents[n]) for n in side), default=(1 << 62, 0))
@@ -146,7 +142,7 @@ class StagedFactor:
             return
         for valid, source, target, left in jobs:
             count = builder.select(valid, left, Register("0", "i32"))
-            self.machine.tiles.copy(builder, target, source, count, width * self.itemsize)
+            self.machine.instructions.copy(builder, target, source, count, width * self.itemsize)
 
     def _at(self, place: Register, line: Register, within: Register) -> Register:
         """An address in shared memory."""

@@ -8,7 +8,7 @@ from ..llvm.build import LLVMBuilder, Register
 
 
 class NvidiaTiles:
-    """From sm_80 on: `cp.async`, `ldmatrix` and `mma.sync`."""
+    """The instructions from sm_80 on: `cp.async`, `ldmatrix` and `mma.sync`."""
 
     def copy(self, builder: LLVMBuilder, target: Register, source: Register, count: Register, size: int) -> None:
         """Begin to copy `count` bytes (i32) to `size` bytes of shared memory, 4, 8 or 16; the rest become zeros."""
