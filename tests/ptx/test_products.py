@@ -133,8 +133,8 @@ def test_products_and_sums(dtype, addend, numbers_):
     a, b, c = numbers((20, 40), dtype), numbers((40, 33), dtype, 1), numbers(addend, dtype, 2)
     out = np.zeros((20, 33), a.dtype)
     left, right, third, result = map(Buffer.like, (a, b, c, out))
-    nest = with_addend(left, right, third, result, alpha, beta)
-    interpreted(device_kernel(nest, GPU), [a, b, c][: len(nest.inputs)], [out])
+    nest = with_addend(third, left, right, result, alpha, beta)
+    interpreted(device_kernel(nest, GPU), [c, a, b], [out])
     exact = alpha * (a.astype(float) @ b.astype(float)) + beta * c.astype(float)
     np.testing.assert_allclose(out.astype(float), exact, rtol=2e-3 if dtype == "float16" else 2e-6, atol=4e-5)
 

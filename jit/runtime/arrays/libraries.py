@@ -12,6 +12,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from jit.ir.op import Op
+
 from .array_math import numpy_math
 from .large import row_major
 
@@ -43,6 +45,9 @@ class ArrayLibrary(Protocol):
 
     def kernel(self, nest: Any) -> Callable[[Sequence[Any], Sequence[Any]], None]:
         """A nest compiled for the device: fills outputs, given inputs; CompileError if there is no code for it."""
+
+    def computed(self, op: Op, values: Sequence[Any]) -> list[Any] | None:
+        """The results of an operator by kernels of this package; None if its body shall compute them."""
 
 
 class HostLibrary:
@@ -86,6 +91,10 @@ class HostLibrary:
         from ..kernels.codegen import compile_nest
 
         return compile_nest(nest)
+
+    def computed(self, op: Op, values: Sequence[Any]) -> list[Any] | None:
+        """None: in eager mode numpy computes, and plans have kernels of their own."""
+        return None
 
 
 HOST: ArrayLibrary = HostLibrary()

@@ -17,7 +17,10 @@ from ..arrays.philox import Philox
 from .memory import peak_memory, pinned
 
 if TYPE_CHECKING:
+    from jit.ir.op import Op
+
     from .launching import Driver
+    from .products import CudaProducts
 
 SIMULATED = "JIT_CUDA"
 """The environment variable that asks for the simulated device, with the value "simulate"."""
@@ -56,6 +59,8 @@ def _cupy() -> Any:
     return cupy
 
 
+PRODUCTS = frozenset(("product", "product and sum", "convolution", "convolution gradients"))
+"""The steps of plans, see `jit.ir.kernel`, that are products of matrices."""
 BLOCKS_AT_ONCE = 1 << 22
 """The most blocks of random numbers that are drawn at once."""
 
@@ -83,6 +88,7 @@ class CudaLibrary:
         """`cupy`, or what stands for it."""
         self._index, self._place, self._driver = index, place, driver
         self._peak = peak_memory(module)
+        self._products: CudaProducts | None = None
 
     def current(self) -> AbstractContextManager[Any]:
         """A block in which arrays are made on this GPU."""
@@ -118,6 +124,20 @@ class CudaLibrary:
         from .launching import CudaKernel
 
         return CudaKernel(nest, self.gpu, self._driver(), self.module)
+
+    def computed(self, op: Op, values: Sequence[Any]) -> list[Any] | None:
+        """The results of a product or convolution by kernels of this package; None if CuPy shall compute them."""
+        return self.products.computed(op, values) if op.kernel.step in PRODUCTS else None
+
+    @property
+    def products(self) -> CudaProducts:
+        """The products of this GPU."""
+        driver = self._driver()
+        if self._products is None or self._products.driver is not driver:
+            from .products import CudaProducts
+
+            self._products = CudaProducts(self.gpu, driver, self.module)
+        return self._products
 
     @cached_property
     def gpu(self) -> tuple[str, int]:

@@ -92,7 +92,7 @@ class Phase(NamedTuple):
 
     first: int
     """The first place."""
-    count: int
+    places: int
     taps: range
     start: int
     """The place of the result that the first place and tap meet."""
@@ -124,7 +124,7 @@ def by_input(
     """One phase of the gradient by the input, or of a transposed convolution: see Note [Phases of an image]."""
     spatial, filters, channels = len(window.stride), weight.sizes[0] // window.groups, weight.sizes[1]
     still = (0,) * spatial
-    places, taps = [p.count for p in phase], [len(p.taps) for p in phase]
+    places, taps = [p.places for p in phase], [len(p.taps) for p in phase]
     extents = (out.sizes[0], window.groups, channels, *places, filters, *taps)
     (yn, yf, *yq), (wf, wc, *wk), (on, oc, *oi) = y.strides, weight.strides, out.strides
     along = (0, 0, 0, *(1 for _ in phase), 0, *(-p.back for p in phase))

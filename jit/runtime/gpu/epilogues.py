@@ -117,12 +117,13 @@ class _Moved:
         """An operand of the group."""
         if isinstance(operand, Position):
             return replace(operand, strides=self._longer(operand.strides))
-        if not isinstance(operand, Access):
-            return operand
-        within = tuple(replace(b, strides=self._longer(b.strides)) for b in operand.within)
-        gather = tuple(replace(i, access=self.of_group(i.access)) for i in operand.gather)
-        buffer = self._shift + operand.buffer - (operand.buffer > self._made)
-        return replace(operand, buffer=buffer, strides=self._longer(operand.strides), within=within, gather=gather)
+        return self._read(operand) if isinstance(operand, Access) else operand
+
+    def _read(self, access: Access) -> Access:
+        within = tuple(replace(b, strides=self._longer(b.strides)) for b in access.within)
+        gather = tuple(replace(i, access=self._read(i.access)) for i in access.gather)
+        buffer = self._shift + access.buffer - (access.buffer > self._made)
+        return replace(access, buffer=buffer, strides=self._longer(access.strides), within=within, gather=gather)
 
     def written(self, access: Access) -> Access:
         """A map by which the group stores."""

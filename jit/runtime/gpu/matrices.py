@@ -8,10 +8,10 @@ Note [Where 16-bit products are rounded]
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from jit.ir.dtypes import DType, float32
+from jit.ir.dtypes import float32
 
 from ..kernels.nest import Access, Buffer, Local, Nest, NestStep, Reduce
 
@@ -70,26 +70,28 @@ def of_matrices(a: Buffer, b: Buffer, out: Buffer) -> Nest:
     return product_nest("product", _matrix_maps(a, b, out), (a, b), out)
 
 
-def with_addend(a: Buffer, b: Buffer, addend: Buffer, out: Buffer, alpha: float, beta: float) -> Nest:
+def with_addend(addend: Buffer, a: Buffer, b: Buffer, out: Buffer, alpha: float, beta: float) -> Nest:
     """out = beta * addend + alpha * (a @ b); the addend is broadcast, and not read if beta is 0."""
-    if beta == 0:
-        return product_nest("product", _matrix_maps(a, b, out), (a, b), out, lambda m, total: total * alpha)
     missing = len(out.sizes) - len(addend.sizes)
     sizes = (*(1,) * missing, *addend.sizes)
     strides = tuple(0 if n == 1 else s for n, s in zip(sizes, (*(0,) * missing, *addend.strides), strict=True))
-    maps = _matrix_maps(a, b, out, Access(2, (*strides, 0)))
-    computed: DType = float32 if a.dtype.is_half else a.dtype
+    maps = _matrix_maps(a, b, out, first=1)
+    if beta != 0:
+        maps = replace(maps, others=(Access(0, (*strides, 0)),))
 
-    def finish(m: Any, total: Any, addend: Any) -> Any:
-        addend, total = m.cast(addend, computed), total if alpha == 1 else total * alpha
-        return total + (addend if beta == 1 else addend * beta)
+    def finish(m: Any, total: Any, *addend: Any) -> Any:
+        total = total if alpha == 1 else total * alpha
+        for value in addend:
+            value = m.cast(value, total.dtype)
+            total = total + (value if beta == 1 else value * beta)
+        return total
 
-    return product_nest("product_and_sum", maps, (a, b, addend), out, finish)
+    return product_nest("product_and_sum", maps, (addend, a, b), out, finish)
 
 
-def _matrix_maps(a: Buffer, b: Buffer, out: Buffer, *others: Access) -> ProductMaps:
-    """The loops: the batch, rows, columns, terms."""
+def _matrix_maps(a: Buffer, b: Buffer, out: Buffer, first: int = 0) -> ProductMaps:
+    """The loops: the batch, rows, columns, terms; the factors are buffers `first` and that behind it."""
     (*batch_a, row, down), (*batch_b, up, column) = a.strides, b.strides
     extents = (*out.sizes, a.sizes[-1])
-    left, right = Access(0, (*batch_a, row, 0, down)), Access(1, (*batch_b, 0, column, up))
-    return ProductMaps(extents, 1, left, right, Access(0, (*out.strides, 0)), others)
+    left, right = Access(first, (*batch_a, row, 0, down)), Access(first + 1, (*batch_b, 0, column, up))
+    return ProductMaps(extents, 1, left, right, Access(0, (*out.strides, 0)))
