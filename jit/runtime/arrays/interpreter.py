@@ -202,6 +202,8 @@ class Assembler:
             registers[value] = inner[result]
 
     def instruction(self, node: Node, results: list[int], registers: Places) -> Instruction:
+        if any(value in self.held_back for value in node.inputs):
+            return _fusion_group(self, node, results, registers)
         op = find(node.kind)
         if op is not None:
             return _op_instruction(op, node, results, registers, self._runner(op, node))
@@ -478,8 +480,7 @@ def _evaluate(assembler: Assembler, node: Node, results: list[int], registers: P
 
 
 def _fusion_group(assembler: Assembler, node: Node, results: list[int], registers: Places) -> Instruction:
-    body: Graph = node.attributes["body"]
-    values, make = _with_product(assembler, node)
+    values, body, make = _with_product(assembler, node)
     inputs = [registers[value] for value in values]
     if symbols_in(body.nodes):
         return _sized_group(assembler, body, make, results, inputs)
@@ -493,16 +494,16 @@ def _fusion_group(assembler: Assembler, node: Node, results: list[int], register
     return run
 
 
-def _with_product(assembler: Assembler, node: Node) -> tuple[list[Value], Callable[[Graph], FusedGroup]]:
-    """(what a group reads, what makes its callable); with the product in front of it, if that was held back."""
-    made = next((number for number, value in enumerate(node.inputs) if value in assembler.held_back), None)
-    if made is None:
-        return list(node.inputs), fused_group
-    from ..gpu.fused_product import FusedProduct
+def _with_product(assembler: Assembler, node: Node) -> tuple[list[Value], Graph, Callable[[Graph], FusedGroup]]:
+    """(what a group reads, its body, what makes its callable); with the product in front, if that was held back."""
+    if not any(value in assembler.held_back for value in node.inputs):
+        return list(node.inputs), node.attributes["body"], fused_group
+    from ..gpu.fused_product import FusedProduct, group_of
 
-    product = assembler.held_back[node.inputs[made]]
-    others = [value for number, value in enumerate(node.inputs) if number != made]
-    return [*product.inputs, *others], lambda body: FusedProduct(body, fused_group(body), product, made)
+    values, body = group_of(node)
+    made = next(number for number, value in enumerate(values) if value in assembler.held_back)
+    product, others = assembler.held_back[values[made]], values[:made] + values[made + 1 :]
+    return [*product.inputs, *others], body, lambda body: FusedProduct(body, fused_group(body), product, made)
 
 
 def _sized_group(

@@ -14,7 +14,7 @@ from jit.ir.graph import leaves
 from jit.ir.sizes import SizeExpr
 
 from ..arrays.execute import execute
-from ..kernels.fusion import Arrays, FusedGroup, group_nest
+from ..kernels.fusion import Arrays, FusedGroup, group_nest, supports
 from ..kernels.nest import Buffer, Nest
 from . import operators
 from .epilogues import followed_by
@@ -72,14 +72,36 @@ class FusedProduct(FusedGroup):
 
 
 def may_lead(node: Node) -> bool:
-    """Whether a node is a product on a device whose result a single group reads."""
+    """Whether a node is a product on a device whose result a single group, or pointwise operator, reads."""
     op = find(node.kind)
     if op is None or op.kernel.step not in STEPS or not _is_elsewhere(node.output):
         return False
     if any(type(leaf) is SizeExpr for leaf in leaves((node.args, node.attributes))) or not _is_plain(node):
         return False
     users = [use.node for use in node.output.uses]
-    return len(users) == 1 and users[0].kind == "prim::FusionGroup" and users[0].stage == node.stage
+    return len(users) == 1 and users[0].stage == node.stage and _is_group(users[0])
+
+
+def _is_group(node: Node) -> bool:
+    """Whether a node is a group, or a pointwise operator that is a group of one."""
+    if node.kind == "prim::FusionGroup":
+        return True
+    op = find(node.kind)
+    if op is None or op.kind != "pointwise" or len(node.outputs) > 1 or not _is_elsewhere(node.output):
+        return False
+    fixed = all(isinstance(v.type, TensorType) for v in node.inputs)
+    return fixed and not any(type(leaf) is SizeExpr for leaf in leaves((node.args, node.attributes))) and supports(node)
+
+
+def group_of(node: Node) -> tuple[list[Value], Graph]:
+    """(what a group reads, its body), of a group or of a pointwise operator."""
+    if node.kind == "prim::FusionGroup":
+        return list(node.inputs), node.attributes["body"]
+    body, read = Graph(), list(dict.fromkeys(node.inputs))
+    copy = body.copy_node(node, {value: body.add_input(value.type) for value in read})
+    copy.stage = 0
+    body.set_return(copy.outputs)
+    return read, body
 
 
 def _is_elsewhere(value: Value) -> bool:
