@@ -67,6 +67,10 @@ class DeviceMemory(NestMemory):
         """The address of a buffer's first element."""
         return self._pointer(buffer)
 
+    def encoded(self, value: LaneValue) -> Register:
+        """A value as memory has it."""
+        return self._encoded(value)
+
     # -- lanes ---------------------------------------------------------------------------------------------------
 
     def lanes(self) -> Register:

@@ -23,7 +23,7 @@ from jit.ir.dtypes import float16
 
 from ..llvm.build import Register
 from ..llvm.values import ELEMENT
-from .staging import StagedFactor
+from .staging import SharedTile
 from .tile_machine import TileMachine
 
 WARP = 32
@@ -35,11 +35,14 @@ class TileMultiplier(Protocol):
     def zeros(self) -> list[Register]:
         """The sums of a thread before the first term."""
 
-    def multiplied(self, place: Register, sums: Sequence[Register]) -> list[Register]:
-        """The sums with the terms of the two tiles at a place in shared memory."""
+    def multiplied(self, left: Register, right: Register, sums: Sequence[Register]) -> list[Register]:
+        """The sums with the terms of the two tiles at these places in shared memory."""
 
     def share(self, sums: Sequence[Register], part: Register) -> None:
         """Write those sums to shared memory that belong to a part of the rows."""
+
+    def rows_of(self) -> list[Register]:
+        """The row of the tile to which each sum belongs."""
 
 
 class ThreadMultiplier:
@@ -50,7 +53,7 @@ class ThreadMultiplier:
         left, right: The tiles in shared memory.
     """
 
-    def __init__(self, machine: TileMachine, left: StagedFactor, right: StagedFactor) -> None:
+    def __init__(self, machine: TileMachine, left: SharedTile, right: SharedTile) -> None:
         self.left, self.right = left, right
         self.machine, self.builder, self.tile = machine, machine.builder, machine.tile
         self.type, size = ELEMENT[machine.product.total], machine.tile.per_thread
@@ -65,12 +68,11 @@ class ThreadMultiplier:
         """The sums of a thread, row by row."""
         return [Register("0.0", self.type)] * (self.rows * self.columns * self.size**2)
 
-    def multiplied(self, place: Register, sums: Sequence[Register]) -> list[Register]:
+    def multiplied(self, left: Register, right: Register, sums: Sequence[Register]) -> list[Register]:
         """One term after the other."""
-        machine, builder = self.machine, self.builder
-        right = machine.shared_at(place, _number(self.left.bytes))
+        builder = self.builder
         with builder.loop(_number(0), _number(self.tile.depth), 1, sums) as turn:
-            a = self._line(self.left, place, self.row, turn.index, self.rows)
+            a = self._line(self.left, left, self.row, turn.index, self.rows)
             b = self._line(self.right, right, self.column, turn.index, self.columns)
             pairs = ((x, y) for x in a for y in b)
             turn.following = [
@@ -80,7 +82,7 @@ class ThreadMultiplier:
         return turn.results
 
     def _line(
-        self, factor: StagedFactor, place: Register, first: Register, term: Register, groups: int
+        self, factor: SharedTile, place: Register, first: Register, term: Register, groups: int
     ) -> list[Register]:
         """The elements of one term that a thread needs of a factor."""
         builder, found, apart = self.builder, [], factor.size // groups
@@ -100,6 +102,12 @@ class ThreadMultiplier:
             own = sums[group * self.size * width : (group + 1) * self.size * width]
             chosen = self.builder.compare("icmp eq", part, _number(group))
             self.builder.when(chosen, lambda own=own: self._write(own, width), self.builder.depth)  # type: ignore[misc]
+
+    def rows_of(self) -> list[Register]:
+        """The row of the tile to which each sum belongs."""
+        apart, width = self.tile.rows // self.rows, self.columns * self.size
+        rows = [group * apart + row for group in range(self.rows) for row in range(self.size)]
+        return [self.builder.binary("add", self.row, _number(row)) for row in rows for _ in range(width)]
 
     def _write(self, sums: Sequence[Register], width: int) -> None:
         apart = self.tile.columns // self.columns
@@ -121,7 +129,7 @@ class TensorCores:
         left, right: The tiles in shared memory.
     """
 
-    def __init__(self, machine: TileMachine, left: StagedFactor, right: StagedFactor) -> None:
+    def __init__(self, machine: TileMachine, left: SharedTile, right: SharedTile) -> None:
         self.left, self.right = left, right
         self.machine, self.builder, self.tile = machine, machine.builder, machine.tile
         self.is_float16 = machine.product.dtype is float16
@@ -138,12 +146,11 @@ class TensorCores:
         """The sums of a lane, four for each fragment, row by row."""
         return [Register("0.0", "float")] * (4 * self.rows * self.columns)
 
-    def multiplied(self, place: Register, sums: Sequence[Register]) -> list[Register]:
+    def multiplied(self, left: Register, right: Register, sums: Sequence[Register]) -> list[Register]:
         """16 terms after the other."""
         machine, found = self.machine, list(sums)
-        right = machine.shared_at(place, _number(self.left.bytes))
         for term in range(0, self.tile.depth, 16):
-            a = [self._quarters(self.left, place, self.row, 16 * n, term, (8, 0)) for n in range(self.rows)]
+            a = [self._quarters(self.left, left, self.row, 16 * n, term, (8, 0)) for n in range(self.rows)]
             pairs = [self._quarters(self.right, right, self.column, 16 * n, term, (0, 8))
                      for n in range(self.columns // 2)]  # fmt: skip
             b = [half for four in pairs for half in (four[:2], four[2:])]
@@ -156,7 +163,7 @@ class TensorCores:
         return found
 
     def _quarters(
-        self, factor: StagedFactor, place: Register, first: Register, own: int, term: int, steps: tuple[int, int]
+        self, factor: SharedTile, place: Register, first: Register, own: int, term: int, steps: tuple[int, int]
     ) -> list[Register]:
         """Four matrices of 8 x 8; `steps` says how far apart on the own side are 0 and 1, and on that of terms."""
         machine, builder, (odd_own, odd_term) = self.machine, self.builder, steps
@@ -180,6 +187,13 @@ class TensorCores:
         warps = self.tile.rows_at_once // self.tile.warp_rows
         chosen = self.builder.compare("icmp eq", self._quotient(self.down, warps), part)
         self.builder.when(chosen, lambda: self._write(sums, warps), self.builder.depth)
+
+    def rows_of(self) -> list[Register]:
+        """The row of the tile to which each sum belongs."""
+        first = self.builder.binary("add", self.row, self._quotient(self.lane, 4))
+        numbers = range(4 * self.rows * self.columns)
+        rows = [16 * (n // 4 // self.columns) + 8 * (n % 4 // 2) for n in numbers]
+        return [self.builder.binary("add", first, _number(row)) for row in rows]
 
     def _write(self, sums: Sequence[Register], warps: int) -> None:
         builder, group, member = self.builder, self._quotient(self.lane, 4), self._rest(self.lane, 4)

@@ -15,27 +15,72 @@ from ..llvm.build import Register
 from ..llvm.lowering import NestLowering
 from ..llvm.values import ELEMENT, LaneValue
 from ..targets.target import Target
-from .contraction import ProductGrid
+from .contraction import ProductGrid, contraction
 from .multipliers import TensorCores, ThreadMultiplier, TileMultiplier
 from .staging import StagedFactor
 from .tile_machine import SHARED, TileMachine
 
 
-class ProductMachine(TileMachine):
-    """A GPU that computes a product, and what follows it at each of its elements."""
+class TilePair:
+    """Tiles of two factors that pass through two buffers of shared memory, `depth` terms at a time.
 
-    def __init__(self, nest: Nest, loops: Loops, grid: ProductGrid, target: Target) -> None:
-        super().__init__(nest, loops, grid, target)
-        self.left = StagedFactor(self, self.product.left, self.product.rows, self.tile.rows)
-        self.right = StagedFactor(self, self.product.right, self.product.columns, self.tile.columns)
-        self.product = replace(self.product, rows=self.left.own, columns=self.right.own)
-        make = TensorCores if self.by_tensor_cores else ThreadMultiplier
-        self.multiplier: TileMultiplier = make(self, self.left, self.right)
+    Args:
+        machine: The kernel under construction.
+        left, right: The factors.
+        multiplier: Multiplies their tiles.
+    """
 
-    def _shared_memory(self) -> list[str]:
-        tiles = 2 * (self.left.bytes + self.right.bytes)
-        sums = self.tile.rows_at_once * (self.tile.columns + 1) * self.product.total.itemsize
-        return [f"@shared = internal addrspace(3) global [{max(tiles, sums)} x i8] poison, align 16"]
+    def __init__(
+        self, machine: TileMachine, left: StagedFactor, right: StagedFactor, multiplier: TileMultiplier
+    ) -> None:
+        self.machine, self.builder, self.left, self.right = machine, machine.builder, left, right
+        self.multiplier = multiplier
+
+    @property
+    def bytes(self) -> int:
+        """The shared memory that both buffers take."""
+        return 2 * (self.left.bytes + self.right.bytes)
+
+    def summed(self, place: Register, first: tuple[Register, Register], terms: Register) -> list[Register]:
+        """The sums over all terms, of the tile that begins at a row and a column."""
+        builder, machine, depth = self.builder, self.machine, self.machine.tile.depth
+        whole = _number(self.left.bytes + self.right.bytes)
+        self._bring(first, _number(0), place)
+        with builder.loop(_number(0), terms, depth, self.multiplier.zeros()) as turn:
+            odd = builder.binary("and", builder.binary("udiv", turn.index, _number(depth)), _number(1))
+            even = builder.binary("xor", odd, _number(1))
+            here, other = (machine.shared_at(place, builder.binary("mul", which, whole)) for which in (odd, even))
+            following = builder.binary("add", turn.index, _number(depth))
+            more = builder.compare("icmp slt", following, terms)
+            builder.when(more, lambda: self._bring(first, following, other), builder.depth)
+            self._wait(more)
+            machine.exchange.barrier()
+            turn.following = self.multiplier.multiplied(here, self._of_right(here), turn.carried)
+            machine.exchange.barrier()
+        return turn.results
+
+    def _of_right(self, place: Register) -> Register:
+        return self.machine.shared_at(place, _number(self.left.bytes))
+
+    def _bring(self, first: tuple[Register, Register], term: Register, place: Register) -> None:
+        """Begin to copy the next tiles of both factors."""
+        self.left.stage(first[0], term, place)
+        self.right.stage(first[1], term, self._of_right(place))
+        self.machine.instructions.commit(self.builder)
+
+    def _wait(self, more: Register) -> None:
+        """Wait for the present tiles: for all copies but the last ones, if there are later ones."""
+        builder, instructions = self.builder, self.machine.instructions
+        last = builder.binary("xor", more, Register("true", "i1"))
+        builder.when(more, lambda: instructions.wait(builder, 1), builder.depth)
+        builder.when(last, lambda: instructions.wait(builder, 0), builder.depth)
+
+
+class FollowedMachine(TileMachine):
+    """A block that computes sums by tiles, and what follows them at each element."""
+
+    multiplier: TileMultiplier
+    """The multiplier that holds the sums."""
 
     # -- places --------------------------------------------------------------------------------------------------
 
@@ -47,39 +92,6 @@ class ProductMachine(TileMachine):
         self.first_column = self._product(across, _number(self.tile.columns))
         self.memory.indices.update(self.places(self.product.batch, batch))
         compute()
-
-    # -- the product ---------------------------------------------------------------------------------------------
-
-    def _compute(self, lowering: NestLowering) -> None:
-        """The sums of the tile, then what follows them."""
-        builder, depth, terms = self.builder, self.tile.depth, self.extent(self.product.depth)
-        whole = _number(self.left.bytes + self.right.bytes)
-        start = Register("@shared", SHARED)
-        self._bring_next(_number(0), start)
-        with builder.loop(_number(0), terms, depth, self.multiplier.zeros()) as turn:
-            odd = builder.binary("and", builder.binary("udiv", turn.index, _number(depth)), _number(1))
-            here = self.shared_at(start, self._product(odd, whole))
-            other = self.shared_at(start, self._product(builder.binary("xor", odd, _number(1)), whole))
-            following = self._sum(turn.index, _number(depth))
-            more = builder.compare("icmp slt", following, terms)
-            builder.when(more, lambda: self._bring_next(following, other), builder.depth)
-            self._wait(more)
-            self.exchange.barrier()
-            turn.following = self.multiplier.multiplied(here, turn.carried)
-            self.exchange.barrier()
-        self._finish(lowering, turn.results)
-
-    def _bring_next(self, term: Register, place: Register) -> None:
-        """Begin to copy the next tiles of both factors."""
-        self.left.stage(self.first_row, term, place)
-        self.right.stage(self.first_column, term, self.shared_at(place, _number(self.left.bytes)))
-        self.instructions.commit(self.builder)
-
-    def _wait(self, more: Register) -> None:
-        """Wait for the present tiles: for all copies but the last ones, if there are later ones."""
-        builder, last = self.builder, self.builder.binary("xor", more, Register("true", "i1"))
-        builder.when(more, lambda: self.instructions.wait(builder, 1), builder.depth)
-        builder.when(last, lambda: self.instructions.wait(builder, 0), builder.depth)
 
     # -- what follows --------------------------------------------------------------------------------------------
 
@@ -131,6 +143,34 @@ class ProductMachine(TileMachine):
         lowering.written = 0
         for step in self.nest.steps[1:]:
             lowering.step(step)
+
+
+class ProductMachine(FollowedMachine):
+    """A GPU that computes a product, and what follows it at each of its elements."""
+
+    def __init__(self, nest: Nest, loops: Loops, grid: ProductGrid, target: Target) -> None:
+        found = contraction(nest, loops)
+        assert found is not None
+        super().__init__(nest, loops, grid, target, found)
+        self.left = StagedFactor(self, found.left, (found.rows, found.depth), self.tile.rows)
+        self.right = StagedFactor(self, found.right, (found.columns, found.depth), self.tile.columns)
+        self.product = replace(found, rows=self.left.own, columns=self.right.own)
+        make = TensorCores if self.by_tensor_cores else ThreadMultiplier
+        self.multiplier: TileMultiplier = make(self, self.left, self.right)
+
+    def _shared_memory(self) -> list[str]:
+        tiles = 2 * (self.left.bytes + self.right.bytes)
+        sums = self.tile.rows_at_once * (self.tile.columns + 1) * self.product.total.itemsize
+        return [f"@shared = internal addrspace(3) global [{max(tiles, sums)} x i8] poison, align 16"]
+
+    # -- the product ---------------------------------------------------------------------------------------------
+
+    def _compute(self, lowering: NestLowering) -> None:
+        """The sums of the tile, then what follows them."""
+        place = Register("@shared", SHARED)
+        tiles = TilePair(self, self.left, self.right, self.multiplier)
+        sums = tiles.summed(place, (self.first_row, self.first_column), self.extent(self.product.depth))
+        self._finish(lowering, sums)
 
 
 def _number(value: int) -> Register:

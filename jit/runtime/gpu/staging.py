@@ -33,36 +33,50 @@ AT_ONCE = 4
 """The copies of a thread whose addresses are known at once: each holds registers."""
 
 
-class StagedFactor:
-    """One factor of a product, tile by tile.
+class SharedTile:
+    """A tile of a factor in shared memory.
 
     Args:
-        machine: The kernel under construction.
-        access: The factor's map.
-        own: The loops of its own side.
-        size: The tile's extent along its own side.
+        size: Its extent along the factor's own side.
+        depth: Its extent along the terms.
+        itemsize: The bytes of an element.
+        lines_of_terms: Whether its lines run along the terms.
     """
 
-    def __init__(self, machine: TileMachine, access: Access, own: Sequence[int], size: int) -> None:
-        self.machine, self.builder, self.access, self.size = machine, machine.builder, access, size
-        self.memory, self.loops, self.nest = machine.memory, machine.loops, machine.nest
-        self.map = self.nest.reads.index(access)
-        self.itemsize = self.nest.inputs[access.buffer].dtype.itemsize
-        self.strides = self.loops.strides[self.map]
-        self.own = tuple(sorted(own, key=lambda loop: -abs(self.strides[loop])))
-        self.terms = machine.product.depth
-        self.depth = machine.tile.depth
-        self.along_terms = self._lies_along_terms()
-        """Whether neighbours in memory are neighbouring terms."""
-        self.lines_of_terms = self.along_terms and machine.by_tensor_cores
-        """Whether lines in shared memory run along the terms."""
-        self.pitch = (self.depth if self.lines_of_terms else size) + PITCH_BYTES // self.itemsize
-        """The elements from line to line in shared memory."""
+    def __init__(self, size: int, depth: int, itemsize: int, lines_of_terms: bool) -> None:
+        self.size, self.depth, self.itemsize, self.lines_of_terms = size, depth, itemsize, lines_of_terms
+        self.pitch = (depth if lines_of_terms else size) + PITCH_BYTES // itemsize
+        """The elements from line to line."""
 
     @property
     def bytes(self) -> int:
         """The bytes of a tile."""
         return (self.size if self.lines_of_terms else self.depth) * self.pitch * self.itemsize
+
+
+class StagedFactor(SharedTile):
+    """One factor of a product, tile by tile.
+
+    Args:
+        machine: The kernel under construction.
+        access: The factor's map.
+        sides: The loops of its own side, and those of the terms.
+        size: The tile's extent along its own side.
+    """
+
+    def __init__(
+        self, machine: TileMachine, access: Access, sides: tuple[Sequence[int], Sequence[int]], size: int
+    ) -> None:
+        self.machine, self.builder, self.access = machine, machine.builder, access
+        self.memory, self.loops, self.nest = machine.memory, machine.loops, machine.nest
+        self.map = self.nest.reads.index(access)
+        self.strides = self.loops.strides[self.map]
+        own, self.terms = sides
+        self.own = tuple(sorted(own, key=lambda loop: -abs(self.strides[loop])))
+        self.along_terms = self._lies_along_terms()
+        """Whether neighbours in memory are neighbouring terms."""
+        itemsize = self.nest.inputs[access.buffer].dtype.itemsize
+        super().__init__(size, machine.tile.depth, itemsize, self.along_terms and machine.by_tensor_cores)
 
     def _lies_along_terms(self) -> bool:
         """Whether the side of terms takes the shorter steps; of equal ones the longer side counts."""

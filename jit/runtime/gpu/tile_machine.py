@@ -11,7 +11,7 @@ from ..kernels.nest import Nest
 from ..kernels.schedule import Loops
 from ..llvm.build import Register
 from ..targets.target import Target
-from .contraction import ProductGrid, contraction
+from .contraction import Contraction, ProductGrid
 from .machine import GridMachine
 
 SHARED = "ptr addrspace(3)"
@@ -21,12 +21,14 @@ SHARED = "ptr addrspace(3)"
 class TileMachine(GridMachine):
     """A GPU whose blocks compute tiles of a product."""
 
-    def __init__(self, nest: Nest, loops: Loops, grid: ProductGrid, target: Target) -> None:
+    def __init__(self, nest: Nest, loops: Loops, grid: ProductGrid, target: Target, product: Contraction) -> None:
         super().__init__(nest, loops, grid, target)
-        found, instructions = contraction(nest, loops), self.dialect.tiles(target.cpu)
-        assert found is not None and instructions is not None
-        self.product, self.tile, self.instructions = found, grid.tile, instructions
-        self.by_tensor_cores = found.dtype.is_half
+        instructions = self.dialect.tiles(target.cpu)
+        assert instructions is not None
+        self.product, self.tile, self.instructions = product, grid.tile, instructions
+        self.by_tensor_cores = product.dtype.is_half
+        self.first_sum = 0
+        """The byte of shared memory where sums begin."""
 
     # -- places --------------------------------------------------------------------------------------------------
 
@@ -63,7 +65,8 @@ class TileMachine(GridMachine):
     def sum_address(self, row: Register, column: Register) -> Register:
         """The place of a sum in shared memory, by its row among those that are there at a time."""
         element = self._sum(self._product(row, _number(self.tile.columns + 1)), column)
-        return self.shared_at(Register("@shared", SHARED), self._product(element, _number(self.product.total.itemsize)))
+        place = self._product(element, _number(self.product.total.itemsize))
+        return self.shared_at(self.shared_at(Register("@shared", SHARED), _number(self.first_sum)), place)
 
 
 def _number(value: int) -> Register:
