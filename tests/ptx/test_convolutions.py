@@ -11,9 +11,17 @@ from hypothesis import strategies as st
 
 from jit.ir.dtypes import as_dtype
 from jit.ops import convolving
-from jit.ops.convolving import ConvGeometry, window_of
 from jit.runtime.arrays.array_math import numpy_math
-from jit.runtime.gpu.convolutions import by_input, by_weight, forward, parts_of, phases, phases_of
+from jit.runtime.gpu.convolutions import (
+    SlidingWindow,
+    by_input,
+    by_weight,
+    forward,
+    parts_of,
+    phases,
+    phases_of,
+    window_of,
+)
 from jit.runtime.gpu.device import device_kernel
 from jit.runtime.kernels.nest import Buffer
 
@@ -36,8 +44,12 @@ class Case(NamedTuple):
     groups: int = 1
 
     @property
-    def window(self) -> ConvGeometry:
+    def window(self) -> SlidingWindow:
         return window_of(len(self.image) - 2, self.stride, self.padding, self.dilation, self.groups)
+
+    @property
+    def by_numpy(self) -> convolving.ConvGeometry:
+        return convolving.ConvGeometry(*self.window)
 
     @property
     def result(self) -> tuple[int, ...]:
@@ -78,7 +90,7 @@ def check_forward(case: Case, dtype: str) -> None:
     interpreted(device_kernel(nest, GPU), [x, w, b], [out])
     bias = b.astype(float).reshape(-1, *(1,) * (x.ndim - 2))
     exact, size = (
-        convolving.forward(numpy_math, f(x.astype(float)), f(w.astype(float)), case.window) + f(bias)  # type: ignore[operator]
+        convolving.forward(numpy_math, f(x.astype(float)), f(w.astype(float)), case.by_numpy) + f(bias)
         for f in (np.positive, np.abs)
     )
     check(out, exact, size, nest.row + 1)
@@ -90,14 +102,14 @@ def check_by_input(case: Case, dtype: str) -> None:
     for phase in phases_of(case.image[2:], case.kernel[2:], case.window):
         if all(p.taps for p in phase):
             out = np.zeros(case.image, y.dtype)
-            here = (..., *(slice(p.first, None, s) for p, s in zip(phase, case.window.stride, strict=True)))
+            here: Any = (..., *(slice(p.first, None, s) for p, s in zip(phase, case.window.stride, strict=True)))
             part = np.zeros_like(out[here])
             alone, at_start = case.window._replace(stride=(1,) * len(phase)), [p._replace(first=0) for p in phase]
             nest = by_input(Buffer.like(y), Buffer.like(w), None, Buffer.like(part), alone, at_start)
             interpreted(device_kernel(nest, GPU), [y, w], [part])
             found[here], terms = part, max(terms, nest.row)
     exact, size = (
-        convolving.by_input(numpy_math, f(y.astype(float)), f(w.astype(float)), case.image[2:], case.window)
+        convolving.by_input(numpy_math, f(y.astype(float)), f(w.astype(float)), case.image[2:], case.by_numpy)
         for f in (np.positive, np.abs)
     )
     check(found, exact, size, terms)
@@ -110,7 +122,7 @@ def check_by_weight(case: Case, dtype: str) -> None:
     nest = by_weight(Buffer.like(y), Buffer.like(x), Buffer.like(found), case.window)
     interpreted(device_kernel(nest, GPU), [y, x], [found])
     exact, size = (
-        convolving.by_weight(numpy_math, f(y.astype(float)), f(x.astype(float)), case.kernel[2:], case.window)
+        convolving.by_weight(numpy_math, f(y.astype(float)), f(x.astype(float)), case.kernel[2:], case.by_numpy)
         for f in (np.positive, np.abs)
     )
     check(found.sum(axis=0), exact, size, nest.row * parts)

@@ -9,7 +9,6 @@ import pytest
 
 import jit
 import jit.nn.functional as F
-from jit.ops.convolving import window_of
 from jit.passes.fuse import fuse
 from jit.runtime.gpu import convolutions
 from jit.runtime.gpu.device import device_kernel
@@ -77,7 +76,7 @@ def test_groups_behind_a_product(name, dtype):
 
 def test_a_norm_in_evaluation_behind_a_convolution():
     x, w, scale, shift = numbers(2, 3, 9, 8), numbers(5, 3, 3, 3, seed=1), numbers(5, seed=2), numbers(5, seed=3)
-    window = window_of(2, [1], [1], [1], 1)
+    window = convolutions.window_of(2, [1], [1], [1], 1)
     made = np.zeros((2, 5, 9, 8), np.float32)
     product = convolutions.forward(Buffer.like(x), Buffer.like(w), None, Buffer.like(made), window)
 

@@ -30,9 +30,8 @@ import jit
 import jit.nn.functional as F
 from jit.ir.dtypes import as_dtype
 from jit.ir.errors import CompileError
-from jit.ops.convolving import window_of
 from jit.runtime.gpu import ptxas
-from jit.runtime.gpu.convolutions import by_weight, forward
+from jit.runtime.gpu.convolutions import by_weight, forward, window_of
 from jit.runtime.gpu.device import device_kernel
 from jit.runtime.gpu.matrices import of_matrices
 from jit.runtime.gpu.ptxas import Resources, assemble, ptxas_path

@@ -127,3 +127,35 @@ def test_arguments_that_do_not_fit_are_refused_as_ever(driver: Any) -> None:
         jit.zeros(0, 3, dtype=jit.float16, device="cuda") @ jit.zeros(3, 2, dtype=jit.float16, device="cuda")
     ).numel() == 0
     assert not driver.launches
+
+
+@pytest.mark.parametrize("traced", [False, True])
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention_is_one_kernel(causal: bool, traced: bool, driver: Any) -> None:
+    q, k, v = (normal(2, 2, 9, 8, seed=seed).requires_grad_() for seed in range(3))
+    wanted = F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+    expected = jit.grad((wanted**2).sum(), [q, k, v])
+    there = [t.detach().cuda().requires_grad_() for t in (q, k, v)]
+
+    def step(*operands: Any) -> Any:
+        out = F.scaled_dot_product_attention(*operands, is_causal=causal)
+        return out, jit.grad((out**2).sum(), operands)
+
+    function = jit.trace(step) if traced else step
+    for _ in range(2):
+        driver.launches.clear()
+        out, found = function(*there)
+    assert_close(out.cpu(), wanted, rtol=1e-5, atol=1e-5)
+    for one, two in zip(found, expected, strict=True):
+        assert_close(one.cpu(), two, rtol=1e-4, atol=1e-4)
+    assert driver.launches.count("attention") == 1
+
+
+def test_attention_with_a_mask_and_with_dropout(driver: Any) -> None:
+    q, k, v = (normal(2, 9, 8, seed=seed) for seed in range(3))
+    mask = normal(9, 9, seed=3) > 0
+    found = F.scaled_dot_product_attention(q.cuda(), k.cuda(), v.cuda(), mask.cuda())
+    assert_close(found.cpu(), F.scaled_dot_product_attention(q, k, v, mask), rtol=1e-5, atol=1e-5)
+    assert driver.launches == ["attention"]
+    F.scaled_dot_product_attention(q.cuda(), k.cuda(), v.cuda(), dropout_p=0.5)
+    assert driver.launches == ["attention"]

@@ -59,7 +59,7 @@ def _cupy() -> Any:
     return cupy
 
 
-PRODUCTS = frozenset(("product", "product and sum", "convolution", "convolution gradients"))
+PRODUCTS = frozenset(("product", "product and sum", "convolution", "convolution gradients", "attention"))
 """The steps of plans, see `jit.ir.kernel`, that are products of matrices."""
 BLOCKS_AT_ONCE = 1 << 22
 """The most blocks of random numbers that are drawn at once."""
@@ -121,9 +121,13 @@ class CudaLibrary:
 
     def kernel(self, nest: Any) -> Callable[[Sequence[Any], Sequence[Any]], None]:
         """A nest compiled for this GPU: fills outputs, given inputs; CompileError if there is no code for it."""
+        from ..gpu.device import device_kernel
+        from ..targets.target import Target
         from .launching import CudaKernel
 
-        return CudaKernel(nest, self.gpu, self._driver(), self.module)
+        architecture, multiprocessors = self.gpu
+        kernel = device_kernel(nest, Target.nvidia(architecture), multiprocessors)
+        return CudaKernel(kernel, self._driver(), self.module)
 
     def computed(self, op: Op, values: Sequence[Any]) -> list[Any] | None:
         """The results of a product or convolution by kernels of this package; None if CuPy shall compute them."""

@@ -8,10 +8,13 @@ from typing import Any
 from jit.ir.dtypes import from_numpy
 from jit.ir.errors import CompileError
 from jit.ir.op import Op
-from jit.ops.convolving import ConvGeometry, window_of
 
 from ..gpu import convolutions, operators
+from ..gpu.attention import attention_kernel, attention_nest
+from ..gpu.convolutions import SlidingWindow
+from ..gpu.device import device_kernel
 from ..kernels.nest import Buffer, Nest
+from ..targets.target import Target
 from .launching import CudaKernel, Driver, NoDriver
 
 Kernel = Callable[[Sequence[Any], Sequence[Any]], None]
@@ -42,6 +45,8 @@ class CudaProducts:
                 return self._gradients(named)
             if op.kernel.step == "convolution" and named["transposed"]:
                 return self._transposed(named)
+            if op.kernel.step == "attention":
+                return self._attention(named)
             return self._product(op, named)
         except CompileError:
             return None
@@ -69,10 +74,28 @@ class CudaProducts:
         return nest, self._compiled(nest)
 
     def _compiled(self, nest: Nest) -> Kernel:
-        return CudaKernel(nest, self._gpu, self.driver, self._module)
+        kernel = device_kernel(nest, Target.nvidia(self._gpu[0]), self._gpu[1])
+        return CudaKernel(kernel, self.driver, self._module)
 
     def _empty(self, buffer: Buffer) -> Any:
         return self._module.empty(buffer.sizes, buffer.dtype.numpy)
+
+    def _attention(self, named: Mapping[str, Any]) -> list[Any] | None:
+        arrays = [named[name] for name in ("query", "key", "value", "attn_mask") if named[name] is not None]
+        if any(array.dtype != arrays[0].dtype for array in arrays[:3]) or not all(array.size for array in arrays):
+            return None
+        scale, causal = named["scale"], named["is_causal"]
+        key = "attention", scale, causal, *map(_layout, arrays)
+        out = self._module.empty((*arrays[0].shape[:-1], arrays[2].shape[-1]), arrays[0].dtype)
+        if key not in self._kernels:
+            q, k, v, *masks = map(Buffer.like, arrays)
+            nest = attention_nest(q, k, v, masks[0] if masks else None, Buffer.like(out))
+            kernel = attention_kernel(nest, Target.nvidia(self._gpu[0]), scale, causal)
+            self._kernels[key] = nest, CudaKernel(kernel, self.driver, self._module)
+        found = self._kernels[key]
+        assert found is not None
+        found[1](arrays, [out])
+        return [out]
 
     # -- several -------------------------------------------------------------------------------------------------
 
@@ -97,7 +120,7 @@ class CudaProducts:
             return None
         return [self._by_input(y, weight, bias, (y.shape[0], weight.shape[1] * window.groups, *sizes), window)]
 
-    def _by_input(self, y: Any, weight: Any, bias: Any, sizes: Sequence[int], window: ConvGeometry) -> Any:
+    def _by_input(self, y: Any, weight: Any, bias: Any, sizes: Sequence[int], window: SlidingWindow) -> Any:
         """The gradient by the input, phase by phase."""
         phases = list(convolutions.phases_of(sizes[2:], weight.shape[2:], window))
         out = self._module.zeros(sizes, y.dtype)
@@ -136,7 +159,7 @@ class CudaProducts:
             found[2] = total.astype(g.dtype)
         return found
 
-    def _by_weight(self, y: Any, x: Any, sizes: tuple[int, ...], window: ConvGeometry) -> Any:
+    def _by_weight(self, y: Any, x: Any, sizes: tuple[int, ...], window: SlidingWindow) -> Any:
         """The gradient by the weight: of parts of the images, then their sum."""
         tiles = operators.tiles_of(Buffer.like(self._module.empty(sizes, y.dtype)))
         parts = convolutions.parts_of(x.shape[0], tiles, 2 * self._gpu[1])
@@ -149,7 +172,7 @@ class CudaProducts:
         return self._module.sum(out, axis=0).astype(y.dtype) if parts > 1 else out[0]
 
 
-def _forward(window: ConvGeometry) -> Callable[..., Nest]:
+def _forward(window: SlidingWindow) -> Callable[..., Nest]:
     def forward(x: Buffer, weight: Buffer, out: Buffer) -> Nest:
         return convolutions.forward(x, weight, None, out, window)
 
@@ -161,9 +184,8 @@ def buffered(value: Any) -> Any:
     return Buffer.like(value) if hasattr(value, "strides") else value
 
 
-def _window(named: Mapping[str, Any]) -> ConvGeometry:
-    weight = named["weight"]
-    return window_of(weight.ndim - 2, named["stride"], named["padding"], named["dilation"], named["groups"])
+def _window(named: Mapping[str, Any]) -> SlidingWindow:
+    return operators.window_in(named, named["weight"].ndim - 2)
 
 
 def _fits(*arrays: Any) -> bool:

@@ -125,7 +125,7 @@ class AttentionMachine(FollowedMachine):
         """The tiles of values of a turn."""
         self.first_sum = max(self.scores.bytes, self.turns * self.weights.bytes + self.values.bytes)
         self.of_rows = self.first_sum + KEYS * (KEYS + 1) * float32.itemsize
-        """Where a number for each row is shared."""
+        """The byte of shared memory where a number of each row is told."""
         self.shared_row = self._quotient(self.grid.group)
         """The row of scores that this thread shares with its group."""
 

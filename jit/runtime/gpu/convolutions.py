@@ -24,13 +24,43 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from jit.ops.convolving import ConvGeometry
+from jit.ir.errors import CompileError
 
 from ..kernels.nest import Access, Bound, Buffer, Nest
 from .matrices import ProductMaps, product_nest
 
 
-def forward(x: Buffer, weight: Buffer, bias: Buffer | None, out: Buffer, window: ConvGeometry) -> Nest:
+class SlidingWindow(NamedTuple):
+    """The way of a kernel over an image; lists have an entry for each spatial dim."""
+
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilation: tuple[int, ...]
+    groups: int
+
+    def places(self, sizes: Sequence[int], kernel: Sequence[int]) -> tuple[int, ...]:
+        """The number of places that a kernel takes in an image."""
+        dims = zip(sizes, kernel, self.stride, self.padding, self.dilation, strict=True)
+        return tuple((n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in dims)
+
+    def image(self, places: Sequence[int], kernel: Sequence[int], extra: Sequence[int]) -> tuple[int, ...]:
+        """The sizes of an image with so many places, and some more: what a transposed convolution makes."""
+        dims = zip(places, kernel, extra, self.stride, self.padding, self.dilation, strict=True)
+        return tuple((n - 1) * s - 2 * p + d * (k - 1) + 1 + e for n, k, e, s, p, d in dims)
+
+
+def window_of(
+    spatial: int, stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int], groups: int
+) -> SlidingWindow:
+    """The window over `spatial` dims, of an operator's arguments; CompileError if they do not fit."""
+    each = [tuple(numbers) * (spatial if len(numbers) == 1 else 1) for numbers in (stride, padding, dilation)]
+    steps, edges, apart = each
+    if any(len(numbers) != spatial for numbers in each) or min(*steps, *apart, groups) < 1 or min(edges) < 0:
+        raise CompileError(f"no convolution over {spatial} dims has such arguments; its body says what is wrong")
+    return SlidingWindow(steps, edges, apart, groups)
+
+
+def forward(x: Buffer, weight: Buffer, bias: Buffer | None, out: Buffer, window: SlidingWindow) -> Nest:
     """out[n, f, q] = bias[f] + the sum over c, k of x[n, c, q * stride - padding + k * dilation] * weight[f, c, k]."""
     spatial, filters, channels = len(window.stride), weight.sizes[0] // window.groups, weight.sizes[1]
     still = (0,) * spatial
@@ -97,7 +127,7 @@ class Phase(NamedTuple):
     start: int
     """The place of the result that the first place and tap meet."""
     back: int
-    """How far back the next tap is in the result."""
+    """The distance by which the next tap is further back in the result."""
 
 
 def phases(size: int, taps: int, stride: int, padding: int, dilation: int) -> list[Phase]:
@@ -112,14 +142,14 @@ def phases(size: int, taps: int, stride: int, padding: int, dilation: int) -> li
     return found
 
 
-def phases_of(image: Sequence[int], taps: Sequence[int], window: ConvGeometry) -> Iterator[tuple[Phase, ...]]:
+def phases_of(image: Sequence[int], taps: Sequence[int], window: SlidingWindow) -> Iterator[tuple[Phase, ...]]:
     """The phases of an image, one of each dim."""
     dims = zip(image, taps, window.stride, window.padding, window.dilation, strict=True)
     return itertools.product(*(phases(*dim) for dim in dims))
 
 
 def by_input(
-    y: Buffer, weight: Buffer, bias: Buffer | None, out: Buffer, window: ConvGeometry, phase: Sequence[Phase]
+    y: Buffer, weight: Buffer, bias: Buffer | None, out: Buffer, window: SlidingWindow, phase: Sequence[Phase]
 ) -> Nest:
     """One phase of the gradient by the input, or of a transposed convolution: see Note [Phases of an image]."""
     spatial, filters, channels = len(window.stride), weight.sizes[0] // window.groups, weight.sizes[1]
@@ -147,7 +177,7 @@ def by_input(
 # -- by the weight -----------------------------------------------------------------------------------------------
 
 
-def by_weight(y: Buffer, x: Buffer, out: Buffer, window: ConvGeometry) -> Nest:
+def by_weight(y: Buffer, x: Buffer, out: Buffer, window: SlidingWindow) -> Nest:
     """The gradient by the weight, out[part, f, c, k], of each part of the images: see Note [Images in parts]."""
     spatial, parts = len(window.stride), out.sizes[0]
     filters, channels, images = out.sizes[1] // window.groups, out.sizes[2], x.sizes[0] // parts

@@ -12,7 +12,6 @@ from typing import Any
 from jit.ir.dtypes import float32, float64
 from jit.ir.op import Op
 from jit.ir.types import contiguous_strides
-from jit.ops.convolving import window_of
 
 from ..kernels.nest import Buffer, Nest
 from . import convolutions, matrices
@@ -87,9 +86,17 @@ def _product_and_sum(arrays: list[Buffer], alpha: Any, beta: Any) -> Nest | None
     return matrices.with_addend(addend, a, b, out, alpha, beta)
 
 
+def window_in(values: Mapping[str, Any], spatial: int) -> convolutions.SlidingWindow:
+    """The window of a convolution's arguments; CompileError if there is none."""
+    names = ("stride", "padding", "dilation", "groups")
+    return convolutions.window_of(spatial, *(values[name] for name in names))
+
+
 def _convolution(values: Mapping[str, Any]) -> Nest | None:
     x, weight, bias = values["input"], values["weight"], values["bias"]
-    window = window_of(len(x.sizes) - 2, values["stride"], values["padding"], values["dilation"], values["groups"])
+    window = convolutions.window_of(
+        len(x.sizes) - 2, values["stride"], values["padding"], values["dilation"], values["groups"]
+    )
     if len(x.sizes) != len(weight.sizes) or x.sizes[1] != weight.sizes[1] * window.groups:
         return None
     if weight.sizes[0] % window.groups or (bias is not None and bias.sizes != weight.sizes[:1]):
