@@ -159,3 +159,13 @@ def test_attention_with_a_mask_and_with_dropout(driver: Any) -> None:
     assert driver.launches == ["attention"]
     F.scaled_dot_product_attention(q.cuda(), k.cuda(), v.cuda(), dropout_p=0.5)
     assert driver.launches == ["attention"]
+
+
+def test_a_triangle_of_a_matrix_on_a_device(driver: Any) -> None:
+    """It is not chosen by positions that lie on the CPU: each call would fail there, and run in Python."""
+    f = jit.trace(lambda x: x.tril() * 2 + 1)
+    x = normal(5, 5)
+    for _ in range(3):
+        driver.launches.clear()
+        assert_close(f(x.cuda()).cpu(), x.tril() * 2 + 1, rtol=1e-6, atol=1e-6)
+    assert len(driver.launches) == 1
