@@ -71,9 +71,15 @@ for layer in RESNET:
 
 
 def _attention(t: Any, q: Any, k: Any, v: Any) -> Any:
-    weights = t.softmax(t.matmul(q, k.transpose(-1, -2)) * q.shape[-1] ** -0.5, -1)
-    return t.matmul(weights, v)
+    return t.attention(q, k, v)
+
+
+def _attention_loss(t: Any, q: Any, k: Any, v: Any) -> Any:
+    y = t.attention(q, k, v, is_causal=True)
+    return t.sum(y * y)
 
 
 for length in (512, 2048):
-    _add(f"attention_{length}", _attention, [(16, 8, length, 64)] * 3, 4 * 128 * length * length * 64)
+    work, operands = 4 * 128 * length * length * 64, [(16, 8, length, 64)] * 3
+    _add(f"attention_{length}", _attention, operands, work)
+    _add(f"attention_{length}_gradients", _attention_loss, operands, 3 * work, gradients=(0, 1, 2))

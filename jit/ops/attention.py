@@ -94,7 +94,20 @@ def _weights(F: Ops, query: Tensor, key: Tensor, mask: Tensor | None, is_causal:
 def _(
     g: OnnxWriter, query: Value, key: Value, value: Value, attn_mask: Value | None, is_causal: bool, scale: float
 ) -> Value:
-    raise g.unsupported("attention was recorded on a GPU, for its kernels; trace the function on the CPU to export it")
+    order = [*range(key.ndim - 2), key.ndim - 1, key.ndim - 2]
+    scores = g.op("MatMul", query, g.op("Transpose", key, perm=order))
+    scores, least = g.op("Mul", scores, g.constant(scale, like=query)), g.constant(-math.inf, like=query)
+    if is_causal:
+        is_nan = g.op("IsNaN", scores)
+        seen = g.op("Trilu", g.op("Or", is_nan, g.op("Not", is_nan)), g.constant(0, dtype="int64"), upper=0)
+        scores = g.op("Where", seen, scores, least)
+    if attn_mask is not None and attn_mask.dtype.name == "bool":
+        scores = g.op("Where", attn_mask, scores, least)
+    elif attn_mask is not None:
+        scores = g.op("Add", scores, g.cast(attn_mask, query.dtype))
+    unseen = g.op("Equal", g.reduce("ReduceMax", scores, -1, True), least)
+    weights = g.op("Where", unseen, g.constant(0, like=query), g.op("Softmax", scores, axis=-1))
+    return g.op("MatMul", weights, value)
 
 
 @_attend.samples

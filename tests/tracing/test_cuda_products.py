@@ -169,3 +169,11 @@ def test_a_triangle_of_a_matrix_on_a_device(driver: Any) -> None:
         driver.launches.clear()
         assert_close(f(x.cuda()).cpu(), x.tril() * 2 + 1, rtol=1e-6, atol=1e-6)
     assert len(driver.launches) == 1
+
+
+def test_attention_on_a_device_is_exported(tmp_path: Any, driver: Any) -> None:
+    x = normal(2, 9, 8).cuda()
+    report = jit.export_onnx(
+        lambda x: F.scaled_dot_product_attention(x * 2, x, x, is_causal=True), (x,), tmp_path / "attention.onnx"
+    )
+    assert "verified" in str(report)
