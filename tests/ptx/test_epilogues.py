@@ -92,9 +92,17 @@ def test_a_norm_in_evaluation_behind_a_convolution():
     np.testing.assert_allclose(out, wanted, rtol=2e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    "function", [lambda y: jit.softmax(y * 2, -1), lambda y: (y * 2).sum(0), lambda y: y[:, :18] * y[:, 18:] + 1]
-)
+NOT_BEHIND = {
+    "rows": lambda y: jit.softmax(y * 2, -1),
+    "sums": lambda y: (y * 2).sum(0),
+    "two parts": lambda y: y[:, :18] * y[:, 18:] + 1,
+    "a part": lambda y: y[:, :18] * 2 + 1,
+    "another part": lambda y: y[2:] * 2 + 1,
+    "repeated": lambda y: y.expand(3, 20, 36) * 2 + 1,
+}
+
+
+@pytest.mark.parametrize("function", NOT_BEHIND.values(), ids=NOT_BEHIND)
 def test_what_is_not_one_element_after_the_other_is_another_kernel(function):
     a, b, made = numbers(20, 24), numbers(24, 36), numbers(20, 36)
     product = of_matrices(*map(Buffer.like, (a, b, made)))

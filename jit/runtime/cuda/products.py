@@ -18,6 +18,8 @@ from ..targets.target import Target
 from .launching import CudaKernel, Driver, NoDriver
 
 Kernel = Callable[[Sequence[Any], Sequence[Any]], None]
+MOST_KERNELS = 4096
+"""The most layouts for which kernels are kept; the driver's functions, which layouts share, stay loaded."""
 
 
 class CudaProducts:
@@ -58,7 +60,7 @@ class CudaProducts:
         numbers = tuple(_plain(value) for value in named.values() if not hasattr(value, "strides"))
         key = op.name, numbers, *map(_layout, arrays)
         if key not in self._kernels:
-            self._kernels[key] = self._chosen(op, named)
+            self._keep(key, self._chosen(op, named))
         found = self._kernels[key]
         if found is None:
             return None
@@ -72,6 +74,12 @@ class CudaProducts:
         if nest is None or not operators.pays(op, nest, followed=False):
             return None
         return nest, self._compiled(nest)
+
+    def _keep(self, key: Hashable, found: tuple[Nest, Kernel] | None) -> None:
+        """Keep a kernel; the oldest goes where there are too many."""
+        self._kernels[key] = found
+        while len(self._kernels) > MOST_KERNELS:
+            del self._kernels[next(iter(self._kernels))]
 
     def _compiled(self, nest: Nest) -> Kernel:
         kernel = device_kernel(nest, Target.nvidia(self._gpu[0]), self._gpu[1])
@@ -91,7 +99,7 @@ class CudaProducts:
             q, k, v, *masks = map(Buffer.like, arrays)
             nest = attention_nest(q, k, v, masks[0] if masks else None, Buffer.like(out))
             kernel = attention_kernel(nest, Target.nvidia(self._gpu[0]), scale, causal)
-            self._kernels[key] = nest, CudaKernel(kernel, self.driver, self._module)
+            self._keep(key, (nest, CudaKernel(kernel, self.driver, self._module)))
         found = self._kernels[key]
         assert found is not None
         found[1](arrays, [out])
@@ -104,7 +112,7 @@ class CudaProducts:
         full = make.__name__, key, *map(_layout, (*inputs, out))
         if full not in self._kernels:
             nest = make(*map(Buffer.like, (*inputs, out)))
-            self._kernels[full] = nest, self._compiled(nest)
+            self._keep(full, (nest, self._compiled(nest)))
         found = self._kernels[full]
         assert found is not None
         found[1](inputs, [out])
