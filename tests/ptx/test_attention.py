@@ -41,7 +41,7 @@ def operands(dtype: str, batch: tuple[int, ...], sizes: tuple[int, int, int, int
 def exact(q: Array, k: Array, v: Array, mask: Array | None, causal: bool) -> Array:
     scores = SCALE * q.astype(float) @ k.astype(float).swapaxes(-1, -2)
     if causal:
-        scores = np.where(np.tri(*scores.shape[-2:], dtype=bool), scores, -np.inf)
+        scores = np.where(np.tri(*scores.shape[-2:]) > 0, scores, -np.inf)
     if mask is not None:
         scores = np.where(mask, scores, -np.inf) if mask.dtype == bool else scores + mask.astype(float)
     top = scores.max(-1, keepdims=True)
@@ -61,7 +61,8 @@ def kernel_for(arrays: list[Array], mask: Array | None, causal: bool, target: Ta
 def check(arrays: list[Array], mask: Array | None = None, causal: bool = False) -> Array:
     out = np.zeros((*arrays[0].shape[:-1], arrays[2].shape[-1]), arrays[0].dtype)
     interpreted(kernel_for(arrays, mask, causal), [*arrays, *([] if mask is None else [mask])], [out])
-    wanted = exact(*arrays, mask, causal)
+    q, k, v = arrays
+    wanted = exact(q, k, v, mask, causal)
     bound = ERROR[as_dtype(out.dtype.name).name] * float(np.abs(arrays[2].astype(float)).max())
     assert np.abs(out.astype(float) - wanted).max() <= bound
     return out

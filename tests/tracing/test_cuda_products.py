@@ -137,9 +137,9 @@ def test_attention_is_one_kernel(causal: bool, traced: bool, driver: Any) -> Non
     expected = jit.grad((wanted**2).sum(), [q, k, v])
     there = [t.detach().cuda().requires_grad_() for t in (q, k, v)]
 
-    def step(*operands: Any) -> Any:
-        out = F.scaled_dot_product_attention(*operands, is_causal=causal)
-        return out, jit.grad((out**2).sum(), operands)
+    def step(q: Any, k: Any, v: Any) -> Any:
+        out = F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+        return out, jit.grad((out**2).sum(), [q, k, v])
 
     function = jit.trace(step) if traced else step
     for _ in range(2):
