@@ -28,11 +28,16 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.gpu_workloads import GPU_WORKLOADS
 from benchmarks.peers import CannotDo, _jit, _Names, _torch, with_gradients
 from benchmarks.run import TOLERANCE, _difference, _quantity
 from benchmarks.workloads import WORKLOADS, Workload
 
+ALL = {**WORKLOADS, **GPU_WORKLOADS}
+
 ROUNDS = 15
+HALF_TOLERANCE = 2e-2
+"""The difference, relative to the largest element, up to which results of 16-bit floats are the same."""
 SECONDS = 0.005
 """A measurement lasts so long at least."""
 TESTS = ["-m", "cuda", "-q", "tests"]
@@ -128,7 +133,7 @@ PEERS: dict[str, Callable[[Workload, list[Any]], Program]] = {
 
 def measured(name: str) -> str:
     """A row of the table: the times of all peers on a workload, or what is wrong with them."""
-    work = WORKLOADS[name]
+    work = ALL[name]
     arrays = work.inputs(np.random.default_rng(0))
     programs, errors = _programs(work, arrays)
     times = _interleaved(programs)
@@ -160,7 +165,8 @@ def _programs(work: Workload, arrays: list[Any]) -> tuple[dict[str, Program], di
             errors[name] = f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"
             continue
         expected = given if expected is None else expected
-        if (off := _difference(given, expected)) > TOLERANCE:
+        half = any(array.dtype.itemsize == 2 for array in arrays)
+        if (off := _difference(given, expected)) > (HALF_TOLERANCE if half else TOLERANCE):
             errors[name] = f"wrong by {off:.1e}"
         else:
             found[name] = program
@@ -284,9 +290,9 @@ def main() -> int:
     if options.child or options.graphs:
         print(captured() if options.graphs else measured(options.child))
         return 0
-    if unknown := [name for name in options.only or () if name not in WORKLOADS]:
-        parser.error(f"there is no workload {unknown[0]!r}: choose from {', '.join(WORKLOADS)}")
-    parts = [_timings(options.only or list(WORKLOADS))]
+    if unknown := [name for name in options.only or () if name not in ALL]:
+        parser.error(f"there is no workload {unknown[0]!r}: choose from {', '.join(ALL)}")
+    parts = [_timings(options.only or list(ALL))]
     if options.report:
         parts.insert(0, _ran("This machine", [sys.executable, "-m", "jit", "doctor"]))
         parts.append(_ran("Calls of a CUDA graph", [sys.executable, "-m", "benchmarks.gpu", "--graphs"]))

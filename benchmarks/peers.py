@@ -85,6 +85,7 @@ def _torch(threads: int) -> Any:
     functions = {name: getattr(torch, name) for name in names}
     functions["layer_norm"] = lambda x, w, b: torch.nn.functional.layer_norm(x, w.shape, w, b)
     functions["embedding"] = torch.nn.functional.embedding
+    functions["attention"] = torch.nn.functional.scaled_dot_product_attention
     return torch, SimpleNamespace(**functions)
 
 
@@ -238,7 +239,7 @@ def _jit(threads: int) -> Any:
     return jit, SimpleNamespace(
         tanh=jit.tanh, sigmoid=jit.sigmoid, relu=jit.relu, mean=jit.mean, softmax=jit.softmax, sum=jit.sum, var=jit.var,
         chunk=jit.chunk, matmul=jit.matmul, cumsum=jit.cumsum, argmax=jit.argmax, embedding=F.embedding,
-        layer_norm=lambda x, w, b: F.layer_norm(x, list(w.shape), w, b),
+        layer_norm=lambda x, w, b: F.layer_norm(x, list(w.shape), w, b), attention=F.scaled_dot_product_attention,
         **{name: getattr(jit, name) for name in CONVOLVING},
     )  # fmt: skip
 

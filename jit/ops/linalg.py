@@ -6,15 +6,12 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from jit.ir import dtypes
 from jit.ir.errors import DTypeError, ShapeError, UsageError
 from jit.ir.geometry import broadcast_shapes, wrap_dim
 from jit.ir.kernel import Kernel
 from jit.ir.op import array, composite
 from jit.ir.samples import Sample, make, sample, strided
-from jit.ir.scalars import square_root
 from jit.ir.types import TensorType
 
 from .views import sum_to
@@ -670,42 +667,3 @@ def pairwise_distance(F: Ops, x1: Tensor, x2: Tensor, p: float, eps: float, keep
 def _() -> Iterator[Sample]:
     yield sample(make(2, 3), make(2, 3, seed=1))
     yield sample(make(2, 3), make(2, 3, seed=1), 1.0, keepdim=True)
-
-
-@composite("aten::scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, "
-           "float dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor",
-           namespaces=("nn.functional",))  # fmt: skip
-def scaled_dot_product_attention(
-    F: Ops, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, dropout_p: float, is_causal: bool,
-    scale: float | None, enable_gqa: bool,
-) -> Tensor:  # fmt: skip
-    """softmax(scale * query @ key.T + mask) @ value: [..., L, E], [..., S, E] and [..., S, V] give [..., L, V]."""
-    if enable_gqa:
-        key = F.repeat_interleave(key, query.shape[-3] // key.shape[-3], -3)
-        value = F.repeat_interleave(value, query.shape[-3] // value.shape[-3], -3)
-    factor = 1 / square_root(query.shape[-1]) if scale is None else scale
-    scores = F.matmul(query * factor, F.transpose(key, -2, -1))
-    if is_causal:
-        if attn_mask is not None:
-            raise UsageError("scaled_dot_product_attention: give attn_mask or is_causal, not both")
-        attn_mask = F.tril(F.ones([query.shape[-2], key.shape[-2]], dtype="bool", device=query.device))
-    if attn_mask is not None:
-        if attn_mask.dtype.name != "bool" and not attn_mask.dtype.is_floating_point:
-            raise DTypeError(
-                f"scaled_dot_product_attention: attn_mask should be bool or floating, got {attn_mask.dtype.name}"
-            )
-        bias = F.where(attn_mask, 0.0, -math.inf) if attn_mask.dtype.name == "bool" else attn_mask
-        scores = scores + (bias if bias.dtype is scores.dtype else F._to_copy(bias, dtype=scores.dtype))
-    weights = F._safe_softmax(scores, -1)
-    return F.matmul(F.dropout(weights, dropout_p, True) if dropout_p > 0 else weights, value)
-
-
-@scaled_dot_product_attention.samples
-def _() -> Iterator[Sample]:
-    yield sample(make(2, 2, 3), make(2, 3, 3, seed=1), make(2, 3, 2, seed=2))
-    yield sample(make(1, 3, 2), make(1, 3, 2, seed=1), make(1, 3, 2, seed=2), is_causal=True)
-    yield sample(make(1, 2, 3), make(1, 3, 3, seed=1), make(1, 3, 2, seed=2), make(2, 3, seed=3), scale=0.5)
-    unseen = np.array([[True, False, True], [False, False, False]])
-    yield sample(make(1, 2, 3), make(1, 3, 3, seed=1), make(1, 3, 2, seed=2), unseen, note="a row that sees nothing")
-    far = np.where(unseen, 0, -np.inf).astype(np.float32)
-    yield sample(make(1, 2, 3), make(1, 3, 3, seed=1), make(1, 3, 2, seed=2), far, note="by -inf", grad=False)

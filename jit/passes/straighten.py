@@ -193,8 +193,8 @@ def _taken_over(node: Node, proxy: Any) -> bool:
 def _choose_by_position(node: Node, F: GraphBuilder) -> bool:
     source, diagonal = node.inputs[0], argument(node, "diagonal")
     assert isinstance(source.type, TensorType) and source.type.sizes is not None
-    if type(diagonal) is not int or len(source.type.sizes) < 2:
-        return False
+    if type(diagonal) is not int or len(source.type.sizes) < 2 or source.type.device != "cpu":
+        return False  # positions are constants, which lie on the CPU
     rows, columns = source.type.sizes[-2:]
     if any_symbolic((rows, columns)):
         return abs(diagonal) < _FARTHEST and _chosen(node, F.arange(0, columns), F.arange(diagonal, rows + diagonal), F)

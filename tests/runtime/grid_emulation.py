@@ -62,6 +62,14 @@ define internal i32 @permuted(i32 %tid, i32 %threads, i32 %place, i32 %value) {
   ret i32 %result
 }
 """
+COPY = """
+define internal void @copied_SIZE(ptr %to, ptr %from, i32 %count) {
+  call void @llvm.memset.p0.i32(ptr %to, i8 0, i32 SIZE, i1 false)
+  call void @llvm.memcpy.p0.p0.i32(ptr %to, ptr %from, i32 %count, i1 false)
+  ret void
+}
+"""
+"""A copy that runs beside the threads, at once."""
 DRIVER = """
 @exchange = internal global [1024 x i32] zeroinitializer
 @members = global i32 1
@@ -155,10 +163,14 @@ def cpu_text(text: str) -> str:
     text = text.replace(" addrspace(3)", "").replace("poison, align 16", "zeroinitializer, align 16")
     shuffle = r"call i32 @llvm\.nvvm\.shfl\.sync\.(\w+)\.i32\(i32 -?\d+, ([^,]+), ([^,]+), i32 (\d+)\)"
     text = re.sub(shuffle, r"call i32 @shuffle_\1(i32 %tid, \2, \3, i32 \4)", text)
+    text = re.sub(r"call void @llvm\.nvvm\.cp\.async\.c.\.shared\.global\.(\d+)\.s", r"call void @copied_\1", text)
+    text = re.sub(r"call void @llvm\.nvvm\.cp\.async\.(commit|wait)\.group\(.*\)", "", text)
+    text = re.sub(r"addrspacecast (.*) to ptr addrspace\(1\)", r"getelementptr i8, \1, i64 0", text)
+    text = text.replace(" addrspace(1)", "")
     text = "\n".join(line for line in text.splitlines() if not line.startswith("declare") or "nvvm" not in line)
     assert "nvvm" not in text
     shuffles = (SHUFFLE.replace("WAY", way).replace("SOURCE", source) for way, source in SOURCES.items())
-    return text + DRIVER + "".join(shuffles)
+    return text + DRIVER + "".join(shuffles) + "".join(COPY.replace("SIZE", str(size)) for size in (4, 8, 16))
 
 
 def amd_text(text: str) -> str:

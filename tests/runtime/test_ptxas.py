@@ -31,9 +31,11 @@ import jit.nn.functional as F
 from jit.ir.dtypes import as_dtype
 from jit.ir.errors import CompileError
 from jit.runtime.gpu import ptxas
+from jit.runtime.gpu.convolutions import by_weight, forward, window_of
 from jit.runtime.gpu.device import device_kernel
+from jit.runtime.gpu.matrices import of_matrices
 from jit.runtime.gpu.ptxas import Resources, assemble, ptxas_path
-from jit.runtime.kernels.nest import Nest
+from jit.runtime.kernels.nest import Buffer, Nest
 from jit.runtime.targets.target import Target
 
 from ..passes.test_fuse_rows import ONE_KERNEL
@@ -118,6 +120,21 @@ def multiplied(m: Any, x: Any, bias: Any) -> Any:
     return m.maximum(x + bias, 0)
 
 
+def matrices(dtype: str, rows: int) -> Nest:
+    """A product of so many rows, by a matrix that is transposed, as the weights of layers are."""
+    a, b, out = (Buffer.like(zeros(n, 1024, dtype=dtype)) for n in (rows, 1024, rows))
+    return of_matrices(a, Buffer(b.dtype, b.sizes, b.strides[::-1]), out)
+
+
+def convolution(map_: Any, dtype: str) -> Nest:
+    """A layer of ResNet-50."""
+    image, kernel = (Buffer.like(zeros(*sizes, dtype=dtype)) for sizes in ((32, 64, 56, 56), (64, 64, 3, 3)))
+    window = window_of(2, [1], [1], [1], 1)
+    if map_ is forward:
+        return forward(image, kernel, None, image, window)
+    return by_weight(image, image, Buffer.like(zeros(4, 64, 64, 3, 3)), window)
+
+
 BENCHMARKS: dict[str, Callable[[], Nest]] = {
     "1 input": lambda: fused(lambda x: x * 2 + 1, [X])[0],
     "2 inputs": lambda: fused(lambda x, y: x * y + 1, [X, X])[0],
@@ -141,6 +158,15 @@ BENCHMARKS: dict[str, Callable[[], Nest]] = {
     "transpose": lambda: fused(lambda x, y: x.t() * 2 + y, [X, zeros(1024, 2048)])[0],
     "cumsum": lambda: fused(lambda x: x.cumsum(1), [X])[0],
     "product": lambda: product(X, zeros(1024, 256), zeros(256), zeros(2048, 256), multiplied),
+    "product, large": lambda: matrices("float32", 4096),
+    "product, float16": lambda: matrices("float16", 256),
+    "product, float16, large": lambda: matrices("float16", 4096),
+    "product, bfloat16, large": lambda: matrices("bfloat16", 4096),
+    "product, float64": lambda: matrices("float64", 256),
+    "convolution": lambda: convolution(forward, "float32"),
+    "convolution, float16": lambda: convolution(forward, "float16"),
+    "convolution by weight": lambda: convolution(by_weight, "float32"),
+    "convolution by weight, float16": lambda: convolution(by_weight, "float16"),
 }
 
 

@@ -83,7 +83,9 @@ def _execute_on(library: ArrayLibrary, op: Op, values: Sequence[Any], state: Any
 def _run_on(library: ArrayLibrary, op: Op, values: Sequence[Any], state: Any) -> list[Any]:
     """Run `op` on a device; on the CPU and back again, if its body needs that."""
     if not op.runs_on_host:
-        return _RUNNERS[op.kind](op, placed(op, values, library), state, library)
+        here = placed(op, values, library)
+        found = library.computed(op, here)
+        return _RUNNERS[op.kind](op, here, state, library) if found is None else found
     for tell in TRANSFERS:
         tell(op)
     results = _RUNNERS[op.kind](op, placed(op, values, HOST), state, HOST)

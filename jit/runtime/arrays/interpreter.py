@@ -25,6 +25,7 @@ from jit.ir.sizes import SizeExpr, SizeSymbol
 
 from .attempts import attempt
 from .execute import execute
+from .libraries import FINDERS
 from .programs import GuardFailed, Instruction, Program, Registers, Runner
 from .size_instructions import SizeFacts, size_instruction
 
@@ -66,6 +67,8 @@ class Assembler:
         self.guards = 0
         """The number of the next guard whose node has no attribute `index`."""
         self.registers: dict[Value, int] = {}
+        self.held_back: dict[Value, Node] = {}
+        """Products on devices that are computed with the group which alone reads their result."""
         self.sizes: dict[SizeExpr, int] = {}
         """The registers of sizes that are expressions."""
         self._known: dict[SizeExpr, int] = {}
@@ -162,6 +165,9 @@ class Assembler:
         if isinstance(body, Graph) and not (node.kind == "prim::FusionGroup" and self._has_kernel(node, body)):
             self._lower_body(node, body, program, registers)
             return
+        if registers is self.registers and self._may_lead(node):
+            self.held_back[node.output] = node
+            return
         places: Places = registers
         if any(type(leaf) is SizeExpr for leaf in leaves((node.args, node.attributes))):
             self._compute_sizes((node.args, node.attributes), program, node)
@@ -172,6 +178,14 @@ class Assembler:
         results = [self.new_register(value, registers) for value in node.outputs]
         program.instructions.append(self.instruction(node, results, places))
         program.nodes.append(node)
+
+    def _may_lead(self, node: Node) -> bool:
+        """Whether a node waits for the group behind it, which has no other such node."""
+        if not FINDERS:  # there is no device but the CPU
+            return False
+        from ..gpu.fused_product import may_lead
+
+        return may_lead(node) and not any(v in self.held_back for use in node.output.uses for v in use.node.inputs)
 
     @staticmethod
     def _has_kernel(node: Node, body: Graph) -> bool:
@@ -188,6 +202,8 @@ class Assembler:
             registers[value] = inner[result]
 
     def instruction(self, node: Node, results: list[int], registers: Places) -> Instruction:
+        if any(value in self.held_back for value in node.inputs):
+            return _fusion_group(self, node, results, registers)
         op = find(node.kind)
         if op is not None:
             return _op_instruction(op, node, results, registers, self._runner(op, node))
@@ -464,32 +480,45 @@ def _evaluate(assembler: Assembler, node: Node, results: list[int], registers: P
 
 
 def _fusion_group(assembler: Assembler, node: Node, results: list[int], registers: Places) -> Instruction:
-    body: Graph = node.attributes["body"]
+    values, body, make = _with_product(assembler, node)
+    inputs = [registers[value] for value in values]
     if symbols_in(body.nodes):
-        return _sized_group(assembler, node, results, registers)
-    inputs = [registers[value] for value in node.inputs]
-    kernel = fused_group(body)
+        return _sized_group(assembler, body, make, results, inputs)
+    kernel = make(body)
 
     def run(r: Registers) -> None:
         for result, value in zip(results, kernel([r[i] for i in inputs]), strict=True):
             r[result] = value
 
-    return _touching(run, node, results, registers)
+    run.touched = (*results, *inputs)  # type: ignore[attr-defined]
+    return run
 
 
-def _sized_group(assembler: Assembler, node: Node, results: list[int], registers: Places) -> Instruction:
+def _with_product(assembler: Assembler, node: Node) -> tuple[list[Value], Graph, Callable[[Graph], FusedGroup]]:
+    """(what a group reads, its body, what makes its callable); with the product in front, if that was held back."""
+    if not any(value in assembler.held_back for value in node.inputs):
+        return list(node.inputs), node.attributes["body"], fused_group
+    from ..gpu.fused_product import FusedProduct, group_of
+
+    values, body = group_of(node)
+    made = next(number for number, value in enumerate(values) if value in assembler.held_back)
+    product, others = assembler.held_back[values[made]], values[:made] + values[made + 1 :]
+    return [*product.inputs, *others], body, lambda body: FusedProduct(body, fused_group(body), product, made)
+
+
+def _sized_group(
+    assembler: Assembler, body: Graph, make: Callable[[Graph], FusedGroup], results: list[int], inputs: list[int]
+) -> Instruction:
     """A group of another device, whose kernel is made for the sizes that come."""
     from ..kernels.fusion import SizedGroup
 
-    inputs = [registers[value] for value in node.inputs]
-    kernel, sizes = SizedGroup(node.attributes["body"], assembler.symbols, fused_group), assembler.sizes_register
+    kernel, sizes = SizedGroup(body, assembler.symbols, make), assembler.sizes_register
 
     def run(r: Registers) -> None:
         for result, value in zip(results, kernel(r[sizes], [r[i] for i in inputs]), strict=True):
             r[result] = value
 
-    run = _touching(run, node, results, registers)  # type: ignore[assignment]
-    run.touched = (*run.touched, sizes)  # type: ignore[attr-defined]
+    run.touched = (*results, *inputs, sizes)  # type: ignore[attr-defined]
     return run
 
 

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from jit.ir.errors import Error
+from jit.ir.op import Op
 
 from .array_math import numpy_math
 from .large import row_major
@@ -48,6 +49,9 @@ class ArrayLibrary(Protocol):
 
     def failure(self, error: Exception, what: str) -> Error | None:
         """The error of this package for one of the device's, met by `what`; None if it is no such error."""
+
+    def computed(self, op: Op, values: Sequence[Any]) -> list[Any] | None:
+        """The results of an operator by kernels of this package; None if its body shall compute them."""
 
 
 class HostLibrary:
@@ -94,6 +98,10 @@ class HostLibrary:
 
     def failure(self, error: Exception, what: str) -> Error | None:
         """None: numpy has no errors of a device."""
+        return None
+
+    def computed(self, op: Op, values: Sequence[Any]) -> list[Any] | None:
+        """None: in eager mode numpy computes, and plans have kernels of their own."""
         return None
 
 

@@ -18,7 +18,10 @@ from .driver import CudaDriver, driver_error, out_of_memory
 from .memory import peak_memory, pinned
 
 if TYPE_CHECKING:
+    from jit.ir.op import Op
+
     from .launching import Driver
+    from .products import CudaProducts
 
 SIMULATED = "JIT_CUDA"
 """The environment variable that asks for the simulated device, with the value "simulate"."""
@@ -57,6 +60,8 @@ def _cupy() -> Any:
     return cupy
 
 
+PRODUCTS = frozenset(("product", "product and sum", "convolution", "convolution gradients", "attention"))
+"""The steps of plans, see `jit.ir.kernel`, that are products of matrices."""
 BLOCKS_AT_ONCE = 1 << 22
 """The most blocks of random numbers that are drawn at once."""
 
@@ -84,6 +89,7 @@ class CudaLibrary:
         """`cupy`, or what stands for it."""
         self._index, self._place, self._driver = index, place, driver
         self._peak = peak_memory(module)
+        self._products: CudaProducts | None = None
 
     def current(self) -> AbstractContextManager[Any]:
         """A block in which arrays are made on this GPU."""
@@ -116,9 +122,13 @@ class CudaLibrary:
 
     def kernel(self, nest: Any) -> Callable[[Sequence[Any], Sequence[Any]], None]:
         """A nest compiled for this GPU: fills outputs, given inputs; CompileError if there is no code for it."""
+        from ..gpu.device import device_kernel
+        from ..targets.target import Target
         from .launching import CudaKernel
 
-        return CudaKernel(nest, self.gpu, self.driver, self.module)
+        architecture, multiprocessors = self.gpu
+        kernel = device_kernel(nest, Target.nvidia(architecture), multiprocessors)
+        return CudaKernel(kernel, self.driver, self.module)
 
     def failure(self, error: Exception, what: str) -> Error | None:
         """The error of this package for one of CuPy's or CUDA's, met by `what`; None if it is none of these."""
@@ -133,6 +143,20 @@ class CudaLibrary:
     def driver(self) -> Driver:
         """The driver, which loads kernels and launches them."""
         return self._driver()
+
+    def computed(self, op: Op, values: Sequence[Any]) -> list[Any] | None:
+        """The results of a product or convolution by kernels of this package; None if CuPy shall compute them."""
+        return self.products.computed(op, values) if op.kernel.step in PRODUCTS else None
+
+    @property
+    def products(self) -> CudaProducts:
+        """The products of this GPU."""
+        driver = self.driver
+        if self._products is None or self._products.driver is not driver:
+            from .products import CudaProducts
+
+            self._products = CudaProducts(self.gpu, driver, self.module)
+        return self._products
 
     @cached_property
     def gpu(self) -> tuple[str, int]:

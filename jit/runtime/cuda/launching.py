@@ -9,9 +9,8 @@ from weakref import WeakKeyDictionary
 
 from jit.ir.errors import CompileError
 
-from ..gpu.device import DeviceKernel, device_kernel
+from ..gpu.device import DeviceKernel
 from ..kernels.codegen import check_status
-from ..kernels.nest import Nest
 from ..targets.target import Target
 from .driver import DriverFunctions
 
@@ -42,17 +41,16 @@ class CudaKernel:
     """A nest compiled for a GPU: callable with arrays of the layouts that the nest names.
 
     Args:
-        nest: What it computes.
-        gpu: The architecture of the GPU, "sm_90", and the number of its multiprocessors.
+        kernel: What it computes, lowered for the GPU.
         driver: Loads it and launches it.
         module: `cupy`, or what stands for it.
 
     Raises:
-        CompileError: The nest asks for what a GPU does not have, or the driver refuses the kernel.
+        CompileError: The driver refuses the kernel.
     """
 
-    def __init__(self, nest: Nest, gpu: tuple[str, int], driver: Driver, module: Any) -> None:
-        self.device_kernel = device_kernel(nest, Target.nvidia(gpu[0]), gpu[1])
+    def __init__(self, kernel: DeviceKernel, driver: Driver, module: Any) -> None:
+        self.device_kernel = kernel
         self.handle, self.may_fail = _loaded(driver, self.device_kernel)
         self._driver, self._module = driver, module
         self._errors = module.zeros(1, "int32")

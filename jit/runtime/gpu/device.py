@@ -19,6 +19,7 @@ from ..kernels.schedule import Loops, schedule
 from ..llvm.function import LoweredFunction
 from ..targets.family import Dialect
 from ..targets.target import Target, binding
+from .contraction import contraction, product_grid
 from .kept import without_kept
 from .lowering import lower
 from .ptxas import Assembled, assemble
@@ -96,16 +97,17 @@ def device_kernel(nest: Nest, target: Target, multiprocessors: int | None = None
         )
     if 0 in nest.extents:
         raise CompileError(f"{nest.name}: a nest without points has nothing to launch; leave it out")
-    loops, chosen = _scheduled(nest, dialect, multiprocessors)
+    loops, chosen = _scheduled(nest, target, dialect, multiprocessors)
     if not chosen.capacity:
         nest = without_kept(nest)
-        loops, chosen = _scheduled(nest, dialect, multiprocessors)
+        loops, chosen = _scheduled(nest, target, dialect, multiprocessors)
     return DeviceKernel(nest, loops, chosen, lower(nest, loops, chosen, target), target)
 
 
-def _scheduled(nest: Nest, dialect: Dialect, multiprocessors: int | None) -> tuple[Loops, Grid]:
-    loops = turned(nest, schedule(nest))
-    return loops, grid(nest, loops, dialect, multiprocessors or dialect.multiprocessors)
+def _scheduled(nest: Nest, target: Target, dialect: Dialect, multiprocessors: int | None) -> tuple[Loops, Grid]:
+    loops, count = turned(nest, schedule(nest)), multiprocessors or dialect.multiprocessors
+    product = contraction(nest, loops) if dialect.tiles(target.cpu) else None
+    return loops, product_grid(product, loops, count) if product else grid(nest, loops, dialect, count)
 
 
 def _compiled(text: str, target: Target) -> str:

@@ -17,7 +17,9 @@ from ..llvm.lowering import NestLowering
 from ..llvm.reduce import AccumulatorChain
 from ..llvm.values import ELEMENT
 from ..targets.target import Target
+from .contraction import ProductGrid
 from .machine import GridMachine
+from .product_machine import ProductMachine
 from .schedule import Grid
 
 
@@ -26,6 +28,8 @@ def lower(nest: Nest, loops: Loops, grid: Grid, target: Target) -> LoweredFuncti
     for buffer in nest.inputs + nest.outputs:
         if buffer.dtype not in ELEMENT:
             raise CompileError(f"kernels do not compute in {buffer.dtype.name}; leave the op out of the fusion group")
+    if isinstance(grid, ProductGrid):
+        return GridLowering(nest, loops, 1, ProductMachine(nest, loops, grid, target)).function()
     width = grid.lanes * (grid.group if grid.kind == "rows" else 1)
     return GridLowering(nest, loops, width, GridMachine(nest, loops, grid, target)).function()
 

@@ -11,7 +11,7 @@ from functools import partial
 
 from jit.ir.dtypes import DType, bool_
 
-from ..kernels.nest import Access, Local, Nest, Operand
+from ..kernels.nest import Access, Bound, Local, Nest, Operand
 from ..kernels.schedule import FIXED, UNIT, Loops
 from ..llvm.build import LLVMBuilder, Register
 from ..llvm.math import LLVMMath
@@ -47,6 +47,29 @@ class DeviceMemory(NestMemory):
         """The thread's place in a held row, though it may be beyond the end; and that of its row in the block's."""
         self._holding: list[Access] = []
         """The accesses that the current step was the first to read."""
+
+    # -- maps ----------------------------------------------------------------------------------------------------
+
+    @property
+    def first_point(self) -> int:
+        """The number of the first map that yields a number."""
+        return len(self.nest.reads) + len(self.nest.writes)
+
+    def map_of(self, bound: Bound) -> int:
+        """The number of a bound's map."""
+        return self.first_point + self._points[bound]
+
+    def base(self, map: int) -> Register:
+        """The address at which a map begins."""
+        return self._base(map)
+
+    def pointer(self, buffer: int) -> Register:
+        """The address of a buffer's first element."""
+        return self._pointer(buffer)
+
+    def encoded(self, value: LaneValue) -> Register:
+        """A value as memory has it."""
+        return self._encoded(value)
 
     # -- lanes ---------------------------------------------------------------------------------------------------
 

@@ -7,9 +7,9 @@ present decides. The feature "" is present everywhere.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from ..llvm.build import LLVMBuilder, Register
 
@@ -32,6 +32,28 @@ def by_feature(table: Table[T], features: Collection[str]) -> T:
 def brought_by(feature: str) -> Table[bool]:
     """The table of an ability that comes with a feature."""
     return ((feature, True), ("", False))
+
+
+class TileInstructions(Protocol):
+    """Instructions that bring tiles of matrices to shared memory beside the threads, and multiply them by warps."""
+
+    def copy(self, builder: LLVMBuilder, target: Register, source: Register, count: Register, size: int) -> None:
+        """Begin to copy `count` bytes (i32) to `size` bytes of shared memory, 4, 8 or 16; the rest become zeros."""
+
+    def commit(self, builder: LLVMBuilder) -> None:
+        """Copies begun so far are one group."""
+
+    def wait(self, builder: LLVMBuilder, later: int) -> None:
+        """Wait for all groups of copies but the last `later` ones."""
+
+    def matrices(self, builder: LLVMBuilder, address: Register, transposed: bool) -> list[Register]:
+        """Four matrices of 8 x 8 elements of 16 bits, an i32 of each for every lane."""
+
+    def product(
+        self, builder: LLVMBuilder, a: Sequence[Register], b: Sequence[Register], sums: Sequence[Register],
+        is_float16: bool,
+    ) -> list[Register]:  # fmt: skip
+        """The sums (float32) with the product of 16 x 16 elements of float16, or bfloat16, by 16 x 8."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +87,8 @@ class Dialect:
     """(builder, way, word, lanes, group, thread): the i32 of another thread of the same group, of which a warp has one
     or several. The way is "up" or "down", by `lanes`, or "idx", which takes that of the group's thread `lanes`. Threads
     beyond the ends of the group give anything."""
+    tiles: Callable[[str], TileInstructions | None] = lambda processor: None
+    """The instructions for tiles of matrices that a processor has, None if it lacks them."""
 
 
 @dataclass(frozen=True)

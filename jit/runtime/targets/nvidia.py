@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..llvm.build import LLVMBuilder, Register
 from .family import YES, Dialect, ProcessorFamily
+from .nvidia_tiles import tiles_of
 
 WARP = 32
 _BARRIER = "llvm.nvvm.barrier.cta.sync.aligned.all"
@@ -37,5 +38,6 @@ FAMILY = ProcessorFamily(
         barrier=(f"call void @{_BARRIER}(i32 0)",),
         barrier_declaration=f"declare void @{_BARRIER}(i32)",
         shuffle=_shuffle,
+        tiles=tiles_of,
     ),
 )

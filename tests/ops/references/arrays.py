@@ -308,6 +308,7 @@ LINALG: dict[str, Any] = {
     "aten::cosine_similarity": cosine_similarity,
     "aten::pairwise_distance": lambda a, b, p, eps, keep: np.linalg.norm(a - b + eps, p, -1, keep),
     "aten::scaled_dot_product_attention": attention,
+    "aten::_attend": lambda q, k, v, mask, causal, scale: attention(q, k, v, mask, 0.0, causal, scale, False),
 }
 
 # -- convolutions ------------------------------------------------------------------------------------------------

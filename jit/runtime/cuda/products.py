@@ -1,0 +1,219 @@
+"""Products and convolutions on a GPU, one operator at a time, where `gpu.operators` chooses kernels of this package."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any
+
+from jit.ir.dtypes import from_numpy
+from jit.ir.errors import CompileError
+from jit.ir.op import Op
+
+from ..gpu import convolutions, operators
+from ..gpu.attention import attention_kernel, attention_nest
+from ..gpu.convolutions import SlidingWindow
+from ..gpu.device import device_kernel
+from ..kernels.nest import Buffer, Nest
+from ..targets.target import Target
+from .launching import CudaKernel, Driver, NoDriver
+
+Kernel = Callable[[Sequence[Any], Sequence[Any]], None]
+MOST_KERNELS = 4096
+"""The most layouts for which kernels are kept; the driver's functions, which layouts share, stay loaded."""
+
+
+class CudaProducts:
+    """The products of one GPU, whose kernels are kept by the layouts of their arrays.
+
+    Args:
+        gpu: The architecture of the GPU, and the number of its multiprocessors.
+        driver: Loads kernels and launches them.
+        module: `cupy`, or what stands for it.
+    """
+
+    def __init__(self, gpu: tuple[str, int], driver: Driver, module: Any) -> None:
+        self._gpu, self._module = gpu, module
+        self.driver = driver
+        """Loads kernels and launches them."""
+        self._kernels: dict[Hashable, tuple[Nest, Kernel] | None] = {}
+
+    def computed(self, op: Op, values: Sequence[Any]) -> list[Any] | None:
+        """The results of an operator, given its arguments; None if the library's functions shall compute them."""
+        if isinstance(self.driver, NoDriver):
+            return None
+        named = {argument.name: value for argument, value in zip(op.arguments, values, strict=True)}
+        try:
+            if op.kernel.step == "convolution gradients":
+                return self._gradients(named)
+            if op.kernel.step == "convolution" and named["transposed"]:
+                return self._transposed(named)
+            if op.kernel.step == "attention":
+                return self._attention(named)
+            return self._product(op, named)
+        except CompileError:
+            return None
+
+    # -- one product ---------------------------------------------------------------------------------------------
+
+    def _product(self, op: Op, named: Mapping[str, Any]) -> list[Any] | None:
+        arrays = [value for value in named.values() if hasattr(value, "strides")]
+        numbers = tuple(_plain(value) for value in named.values() if not hasattr(value, "strides"))
+        key = op.name, numbers, *map(_layout, arrays)
+        if key not in self._kernels:
+            self._keep(key, self._chosen(op, named))
+        found = self._kernels[key]
+        if found is None:
+            return None
+        nest, kernel = found
+        out = self._empty(nest.outputs[0])
+        kernel(arrays, [out])
+        return [out]
+
+    def _chosen(self, op: Op, named: Mapping[str, Any]) -> tuple[Nest, Kernel] | None:
+        nest = operators.nest_of(op, {name: buffered(value) for name, value in named.items()})
+        if nest is None or not operators.pays(op, nest, followed=False):
+            return None
+        return nest, self._compiled(nest)
+
+    def _keep(self, key: Hashable, found: tuple[Nest, Kernel] | None) -> None:
+        """Keep a kernel; the oldest goes where there are too many."""
+        self._kernels[key] = found
+        while len(self._kernels) > MOST_KERNELS:
+            del self._kernels[next(iter(self._kernels))]
+
+    def _compiled(self, nest: Nest) -> Kernel:
+        kernel = device_kernel(nest, Target.nvidia(self._gpu[0]), self._gpu[1])
+        return CudaKernel(kernel, self.driver, self._module)
+
+    def _empty(self, buffer: Buffer) -> Any:
+        return self._module.empty(buffer.sizes, buffer.dtype.numpy)
+
+    def _attention(self, named: Mapping[str, Any]) -> list[Any] | None:
+        arrays = [named[name] for name in ("query", "key", "value", "attn_mask") if named[name] is not None]
+        if any(array.dtype != arrays[0].dtype for array in arrays[:3]) or not all(array.size for array in arrays):
+            return None
+        scale, causal = named["scale"], named["is_causal"]
+        key = "attention", scale, causal, *map(_layout, arrays)
+        out = self._module.empty((*arrays[0].shape[:-1], arrays[2].shape[-1]), arrays[0].dtype)
+        if key not in self._kernels:
+            q, k, v, *masks = map(Buffer.like, arrays)
+            nest = attention_nest(q, k, v, masks[0] if masks else None, Buffer.like(out))
+            kernel = attention_kernel(nest, Target.nvidia(self._gpu[0]), scale, causal)
+            self._keep(key, (nest, CudaKernel(kernel, self.driver, self._module)))
+        found = self._kernels[key]
+        assert found is not None
+        found[1](arrays, [out])
+        return [out]
+
+    # -- several -------------------------------------------------------------------------------------------------
+
+    def _run(self, key: Hashable, make: Callable[..., Nest], inputs: Sequence[Any], out: Any) -> None:
+        """Run the kernel of a nest that is made of the layouts of arrays."""
+        full = make.__name__, key, *map(_layout, (*inputs, out))
+        if full not in self._kernels:
+            nest = make(*map(Buffer.like, (*inputs, out)))
+            self._keep(full, (nest, self._compiled(nest)))
+        found = self._kernels[full]
+        assert found is not None
+        found[1](inputs, [out])
+
+    def _transposed(self, named: Mapping[str, Any]) -> list[Any] | None:
+        y, weight, bias, window = named["input"], named["weight"], named["bias"], _window(named)
+        extra = tuple(named["output_padding"])
+        extra = extra * len(window.stride) if len(extra) == 1 else extra
+        if not _fits(y, weight, bias) or y.shape[1] != weight.shape[0] or y.shape[1] % window.groups:
+            return None
+        sizes = window.image(y.shape[2:], weight.shape[2:], extra)
+        if min(sizes) < 1 or (bias is not None and bias.shape != (weight.shape[1] * window.groups,)):
+            return None
+        return [self._by_input(y, weight, bias, (y.shape[0], weight.shape[1] * window.groups, *sizes), window)]
+
+    def _by_input(self, y: Any, weight: Any, bias: Any, sizes: Sequence[int], window: SlidingWindow) -> Any:
+        """The gradient by the input, phase by phase."""
+        phases = list(convolutions.phases_of(sizes[2:], weight.shape[2:], window))
+        out = self._module.zeros(sizes, y.dtype)
+        if bias is not None and not all(p.taps for phase in phases for p in phase):
+            out[...] = bias.reshape(-1, *(1,) * len(window.stride))
+        inputs = [y, weight] if bias is None else [y, weight, bias]
+
+        for phase in phases:
+            if not all(p.taps and p.places for p in phase):
+                continue
+
+            def by_input(*buffers: Buffer, phase: Sequence[convolutions.Phase] = phase) -> Nest:
+                *given, result = buffers
+                third = given[2] if bias is not None else None
+                return convolutions.by_input(given[0], given[1], third, result, window, phase)
+
+            self._run((window, phase), by_input, inputs, out)
+        return out
+
+    def _gradients(self, named: Mapping[str, Any]) -> list[Any] | None:
+        g, x, weight, window = named["grad_output"], named["input"], named["weight"], _window(named)
+        if not _fits(g, x, weight):
+            return None
+        wanted, transposed = named["output_mask"], named["transposed"]
+        found: list[Any] = [None, None, None]
+        if wanted[0] and transposed:
+            found[0] = self._module.empty(x.shape, x.dtype)
+            self._run(window, _forward(window), [g, weight], found[0])
+        elif wanted[0]:
+            found[0] = self._by_input(g, weight, None, x.shape, window)
+        if wanted[1]:
+            small, large = (x, g) if transposed else (g, x)
+            found[1] = self._by_weight(small, large, weight.shape, window)
+        if wanted[2]:
+            total = self._module.sum(g.astype(_total(g)), axis=(0, *range(2, g.ndim)))
+            found[2] = total.astype(g.dtype)
+        return found
+
+    def _by_weight(self, y: Any, x: Any, sizes: tuple[int, ...], window: SlidingWindow) -> Any:
+        """The gradient by the weight: of parts of the images, then their sum."""
+        tiles = operators.tiles_of(Buffer.like(self._module.empty(sizes, y.dtype)))
+        parts = convolutions.parts_of(x.shape[0], tiles, 2 * self._gpu[1])
+        out = self._module.empty((parts, *sizes), _total(y) if parts > 1 else y.dtype)
+
+        def by_weight(y: Buffer, x: Buffer, out: Buffer) -> Nest:
+            return convolutions.by_weight(y, x, out, window)
+
+        self._run(window, by_weight, [y, x], out)
+        return self._module.sum(out, axis=0).astype(y.dtype) if parts > 1 else out[0]
+
+
+def _forward(window: SlidingWindow) -> Callable[..., Nest]:
+    def forward(x: Buffer, weight: Buffer, out: Buffer) -> Nest:
+        return convolutions.forward(x, weight, None, out, window)
+
+    return forward
+
+
+def buffered(value: Any) -> Any:
+    """The layout of an array; other values as they are."""
+    return Buffer.like(value) if hasattr(value, "strides") else value
+
+
+def _window(named: Mapping[str, Any]) -> SlidingWindow:
+    return operators.window_in(named, named["weight"].ndim - 2)
+
+
+def _fits(*arrays: Any) -> bool:
+    """Whether arrays are of one dtype that there are products of, and none is empty."""
+    given = [array for array in arrays if array is not None]
+    return (
+        len({array.dtype for array in given}) == 1
+        and all(array.size for array in given)
+        and (given[0].dtype.kind == "f" or from_numpy(given[0].dtype).is_half)
+    )
+
+
+def _total(array: Any) -> Any:
+    """The dtype of sums."""
+    return "float32" if from_numpy(array.dtype).is_half else array.dtype
+
+
+def _layout(array: Any) -> Hashable:
+    return array.dtype, array.shape, array.strides
+
+
+def _plain(value: Any) -> Hashable:
+    return tuple(value) if isinstance(value, list) else value

@@ -1,0 +1,179 @@
+"""Products and convolutions on a GPU: which of them run in kernels of this package, and that they are right."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import jit
+import jit.nn.functional as F
+from jit import nn
+from tests.tolerances import assert_close
+
+from .test_cuda_kernels import driver as driver
+
+pytestmark = [pytest.mark.llvm, pytest.mark.usefixtures("gpu")]
+
+
+def launched(driver: Any, function: Any, *tensors: Any) -> tuple[Any, list[str]]:
+    """The result of a traced function at its third call, and the kernels that this call launches."""
+    traced = jit.trace(function)
+    for _ in range(3):
+        driver.launches.clear()
+        result = traced(*(t.cuda() for t in tensors))
+    return result, list(driver.launches)
+
+
+def normal(*shape: int, seed: int = 0) -> Any:
+    return jit.from_numpy(np.random.default_rng(seed).normal(size=shape).astype(np.float32))
+
+
+def test_what_follows_a_product_is_part_of_its_kernel(driver: Any) -> None:
+    x, w, b = normal(9, 16), normal(20, 16, seed=1), normal(20, seed=2)
+    found, names = launched(driver, lambda x, w, b: F.gelu(F.linear(x, w, b)) * 2, x, w, b)
+    assert_close(found.cpu(), F.gelu(F.linear(x, w, b)) * 2, rtol=1e-5, atol=1e-5)
+    assert names == ["product_and_sum_gelu_mul"]
+
+
+def test_one_operator_behind_a_product_is_part_of_its_kernel(driver: Any) -> None:
+    x, w = normal(9, 16), normal(16, 20, seed=1)
+    found, names = launched(driver, lambda x, w: (x @ w).relu(), x, w)
+    assert_close(found.cpu(), (x @ w).relu(), rtol=1e-5, atol=1e-5)
+    assert names == ["product_relu"]
+
+
+def test_a_product_that_is_needed_by_itself_is_not(driver: Any) -> None:
+    x, w = normal(9, 16), normal(16, 20, seed=1)
+    (one, two), names = launched(driver, lambda x, w: (x @ w, (x @ w).relu() + 1), x, w)
+    assert_close(one.cpu(), x @ w, rtol=1e-5, atol=1e-5)
+    assert_close(two.cpu(), (x @ w).relu() + 1, rtol=1e-5, atol=1e-5)
+    assert not any("product" in name for name in names)
+
+
+def test_long_sums_of_float32_are_left_to_the_library(driver: Any) -> None:
+    x, w = normal(4, 300), normal(300, 5, seed=1)
+    found, names = launched(driver, lambda x, w: (x @ w).relu() + 1, x, w)
+    assert_close(found.cpu(), (x @ w).relu() + 1, rtol=1e-4, atol=1e-4)
+    assert names and not any("product" in name for name in names)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_products_of_16_bits_are_ours(dtype: str, driver: Any) -> None:
+    """Also in eager mode, and of any number of terms."""
+    x, w = (t.to(getattr(jit, dtype)) for t in (normal(4, 300), normal(300, 5, seed=1)))
+    found = x.cuda() @ w.cuda()
+    assert driver.launches == ["product"]
+    exact = x.float() @ w.float()
+    assert_close(found.cpu().float(), exact, rtol=2e-3 if dtype == "float16" else 2e-2, atol=1e-2)
+
+
+def test_factors_that_the_library_would_copy_are_ours(driver: Any) -> None:
+    x, w = normal(9, 32)[:, ::2], normal(16, 20, seed=1)
+    assert_close((x.cuda()[:, ::1] @ w.cuda()).cpu(), x @ w, rtol=1e-5, atol=1e-5)
+    y = normal(9, 32).cuda()[:, ::2]
+    driver.launches.clear()
+    assert_close((y @ w.cuda()).cpu(), x @ w, rtol=1e-5, atol=1e-5)
+    assert driver.launches == ["product"]
+
+
+def test_batches_and_sizes_that_vary(driver: Any) -> None:
+    f = jit.trace(lambda a, b: (jit.bmm(a, b) * 2).tanh())
+    for rows in (3, 4, 5, 7):
+        a, b = normal(2, rows, 8, seed=rows), normal(2, 8, 9, seed=1)
+        driver.launches.clear()
+        assert_close(f(a.cuda(), b.cuda()).cpu(), (jit.bmm(a, b) * 2).tanh(), rtol=1e-5, atol=1e-5)
+    assert driver.launches == ["product_mul_tanh"]
+
+
+@pytest.mark.parametrize("traced", [False, True])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: nn.Conv2d(3, 8, 3, padding=1, stride=2),
+        lambda: nn.Conv2d(3, 6, 3, groups=3, dilation=2, bias=False),
+        lambda: nn.ConvTranspose2d(3, 4, 2, stride=3, output_padding=1),
+    ],
+)  # fmt: skip
+def test_convolutions_and_their_gradients(make: Any, traced: bool, driver: Any) -> None:
+    jit.manual_seed(0)
+    net, x = make(), normal(2, 3, 9, 9)
+    x.requires_grad_()
+    wanted = net(x)
+    expected = jit.grad((wanted.relu() ** 2).sum(), [x, *net.parameters()])
+    net, y = net.to("cuda"), x.detach().cuda().requires_grad_()
+
+    def step(y: Any) -> Any:
+        out = net(y)
+        return out, jit.grad((out.relu() ** 2).sum(), [y, *net.parameters()])
+
+    function = jit.trace(step) if traced else step
+    for _ in range(2):
+        driver.launches.clear()
+        out, found = function(y)
+    assert_close(out.cpu(), wanted, rtol=1e-4, atol=1e-4)
+    for one, two in zip(found, expected, strict=True):
+        assert_close(one.cpu(), two, rtol=1e-3, atol=1e-3)
+    assert sum("convolution" in name for name in driver.launches) >= 3
+
+
+def test_arguments_that_do_not_fit_are_refused_as_ever(driver: Any) -> None:
+    with pytest.raises(jit.ShapeError):
+        jit.mm(jit.zeros(2, 3, dtype=jit.float16, device="cuda"), jit.zeros(4, 2, dtype=jit.float16, device="cuda"))
+    with pytest.raises(jit.ShapeError):
+        F.conv2d(jit.zeros(1, 3, 4, 4, device="cuda"), jit.zeros(2, 2, 3, 3, device="cuda"))
+    assert (
+        jit.zeros(0, 3, dtype=jit.float16, device="cuda") @ jit.zeros(3, 2, dtype=jit.float16, device="cuda")
+    ).numel() == 0
+    assert not driver.launches
+
+
+@pytest.mark.parametrize("traced", [False, True])
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention_is_one_kernel(causal: bool, traced: bool, driver: Any) -> None:
+    q, k, v = (normal(2, 2, 9, 8, seed=seed).requires_grad_() for seed in range(3))
+    wanted = F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+    expected = jit.grad((wanted**2).sum(), [q, k, v])
+    there = [t.detach().cuda().requires_grad_() for t in (q, k, v)]
+
+    def step(q: Any, k: Any, v: Any) -> Any:
+        out = F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+        return out, jit.grad((out**2).sum(), [q, k, v])
+
+    function = jit.trace(step) if traced else step
+    for _ in range(2):
+        driver.launches.clear()
+        out, found = function(*there)
+    assert_close(out.cpu(), wanted, rtol=1e-5, atol=1e-5)
+    for one, two in zip(found, expected, strict=True):
+        assert_close(one.cpu(), two, rtol=1e-4, atol=1e-4)
+    assert driver.launches.count("attention") == 1
+
+
+def test_attention_with_a_mask_and_with_dropout(driver: Any) -> None:
+    q, k, v = (normal(2, 9, 8, seed=seed) for seed in range(3))
+    mask = normal(9, 9, seed=3) > 0
+    found = F.scaled_dot_product_attention(q.cuda(), k.cuda(), v.cuda(), mask.cuda())
+    assert_close(found.cpu(), F.scaled_dot_product_attention(q, k, v, mask), rtol=1e-5, atol=1e-5)
+    assert driver.launches == ["attention"]
+    F.scaled_dot_product_attention(q.cuda(), k.cuda(), v.cuda(), dropout_p=0.5)
+    assert driver.launches == ["attention"]
+
+
+def test_a_triangle_of_a_matrix_on_a_device(driver: Any) -> None:
+    """It is not chosen by positions that lie on the CPU: each call would fail there, and run in Python."""
+    f = jit.trace(lambda x: x.tril() * 2 + 1)
+    x = normal(5, 5)
+    for _ in range(3):
+        driver.launches.clear()
+        assert_close(f(x.cuda()).cpu(), x.tril() * 2 + 1, rtol=1e-6, atol=1e-6)
+    assert len(driver.launches) == 1
+
+
+def test_attention_on_a_device_is_exported(tmp_path: Any, driver: Any) -> None:
+    x = normal(2, 9, 8).cuda()
+    report = jit.export_onnx(
+        lambda x: F.scaled_dot_product_attention(x * 2, x, x, is_causal=True), (x,), tmp_path / "attention.onnx"
+    )
+    assert "verified" in str(report)
