@@ -38,7 +38,7 @@ from ..tracing.parameters import FunctionParameters
 from .manifests import ManifestWriter
 from .restoring import Reader
 
-FORMAT = 2
+FORMAT = 3
 _MANIFEST, _TENSORS = "manifest.json", "tensors.safetensors"
 
 

@@ -18,7 +18,9 @@ from jit.eager.pytree import Structure, statics
 from jit.eager.tensors import Tensor, tensor_of
 from jit.ir import HANDLE, Graph, Node, Value, dtypes, parse, verify
 from jit.ir.devices import resolve
+from jit.ir.dtypes import DType
 from jit.ir.errors import UsageError
+from jit.ir.precision import Regime, regime
 from jit.runtime.arrays.libraries import HOST, ArrayLibrary, library_on
 from jit.tracing.recorder.records import SLOT, Arguments, Capture, Composite, Constant, GuardRecord, Treatment
 from jit.tracing.recorder.tape import Tape
@@ -133,13 +135,13 @@ class Reader:
         names = list(function._parameters.named)
 
         def key_of(data: Any) -> Key:
-            structures, tensors, sharing, grad_mode, home = decode(data)
+            structures, tensors, sharing, grad_mode, home, region = decode(data)
             fit = isinstance(structures, tuple) and all(type(s) is Structure for s in structures)
-            if not fit or not _is_made_like((tensors, grad_mode, home), ([tuple], bool, str)):
+            if not fit or not _is_made_like((tensors, grad_mode, home, region), ([tuple], bool, str, str)):
                 raise PlainError("this is no key")
             arguments = zip(names or (f"input_{i}" for i in range(len(structures))), structures, strict=True)
             objects = view_of_objects([(name, value) for name, s in arguments for value in statics(s)])
-            return Key(structures, tensors, sharing, grad_mode, home, World(view, objects).fingerprint)
+            return Key(structures, tensors, sharing, grad_mode, home, region, World(view, objects).fingerprint)
 
         for entry in manifest["entries"]:
             key = key_of(entry["key"])
@@ -170,9 +172,10 @@ class Reader:
     def _chain(self, data: Mapping[str, Any], view: Any) -> Chain:
         graph = parse(self._texts[_natural(data["graph"], len(self._texts))], tensors=self._arrays)
         nodes, values = list(graph.nodes), {v.name: v for v in graph.values}
-        for number, arguments, needs, written in data["calls"]:
+        for number, arguments, needs, written, region in data["calls"]:
             node = nodes[_natural(number, len(nodes))]
-            _restore_call(node, decode(arguments), Treatment(tuple(needs), tuple(written)))
+            treatment = Treatment(tuple(needs), tuple(written), _regime(decode(region)))
+            _restore_call(node, decode(arguments), treatment)
         check_nodes(graph)
         trace = Trace(tape=Tape(graph))
         trace.captures.found = [
@@ -298,6 +301,16 @@ def _guard(node: Node, outcome: Any, source: Any) -> GuardRecord:
     if outcome != outcome and node.attribute("expected") != node.attribute("expected"):
         node.attributes["expected"] = outcome  # text knows one NaN
     return GuardRecord(node, outcome, source)
+
+
+def _regime(parts: Any) -> Regime | None:
+    """What `autocast` was set to around a PythonOp."""
+    if parts is None:
+        return None
+    kinds = DType | None
+    if not _is_made_like(parts, (kinds, kinds, bool)):
+        raise PlainError("this is nothing that autocast could be set to")
+    return regime(*parts)
 
 
 def _restore_call(node: Node, arguments: Any, treatment: Treatment) -> None:

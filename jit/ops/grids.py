@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from jit.ir import dtypes
 from jit.ir.errors import DTypeError, ShapeError, UsageError
 from jit.ir.op import composite
+from jit.ir.precision import Precision
 from jit.ir.samples import Sample, make, sample, strided
 
 if TYPE_CHECKING:
@@ -197,6 +198,7 @@ def _multiplied(F: Ops, taps: Sequence[Any], sizes: Sequence[Any], shape: list[A
 _SAMPLER = "Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners"
 
 
+@Precision(cpu="float32", cuda="widest")
 @composite(f"aten::grid_sampler({_SAMPLER}) -> Tensor", namespaces=("jit",))
 def grid_sampler(
     F: Ops, input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
@@ -207,6 +209,7 @@ def grid_sampler(
     return sampler(input, grid, interpolation_mode, padding_mode, align_corners)
 
 
+@Precision(cpu="float32")
 @composite(f"aten::grid_sampler_2d({_SAMPLER}) -> Tensor", namespaces=("jit",))
 def grid_sampler_2d(
     F: Ops, input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
@@ -216,6 +219,7 @@ def grid_sampler_2d(
     return _sampled(F, input, grid, interpolation_mode, padding_mode, align_corners)
 
 
+@Precision(cpu="float32")
 @composite(f"aten::grid_sampler_3d({_SAMPLER}) -> Tensor", namespaces=("jit",))
 def grid_sampler_3d(
     F: Ops, input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool

@@ -13,6 +13,7 @@ from jit.ir.errors import DTypeError, ShapeError, UsageError
 from jit.ir.geometry import broadcast_shapes, wrap_dim
 from jit.ir.kernel import Kernel
 from jit.ir.op import array, composite
+from jit.ir.precision import LOWER, Precision
 from jit.ir.samples import Sample, make, sample, strided
 from jit.ir.scalars import square_root
 from jit.ir.types import TensorType
@@ -71,6 +72,7 @@ def _grad_of_right(F: Ops, g: Tensor, self: Tensor, mat2_geometry: Meta) -> Any:
     return F.mm(F.t(self), g) if rows >= columns else F.t(F.mm(F.t(g), self))
 
 
+@LOWER
 @array("aten::mm(Tensor self, Tensor mat2) -> Tensor", onnx="MatMul",
        kernel=Kernel(step="product", product="matrices", flops=lambda out, mat2: 2 * out.numel * mat2.sizes[-2]),
        grad=dict(self=lambda F, g, mat2: F.mm(g, F.t(mat2)), mat2=_grad_of_right))  # fmt: skip
@@ -97,6 +99,7 @@ def _() -> Iterator[Sample]:
     yield sample(whole, make(3, 2, low=-9, high=9, dtype="int64"), note="integer", grad=False)
 
 
+@LOWER
 @array("aten::bmm(Tensor self, Tensor mat2) -> Tensor", onnx="MatMul",
        kernel=Kernel(step="product", product="matrices", flops=lambda out, mat2: 2 * out.numel * mat2.sizes[-2]),
        grad=dict(self=lambda F, g, mat2: F.bmm(g, F.transpose(mat2, 1, 2)),
@@ -120,6 +123,7 @@ def _() -> Iterator[Sample]:
     yield sample(make(0, 2, 3), make(0, 3, 2), note="empty")
 
 
+@Precision(cuda="lower")
 @array("aten::mv(Tensor self, Tensor vec) -> Tensor", onnx="MatMul",
        kernel=Kernel(step="product", product="vectors", flops=lambda out, self: 2 * self.numel),
        grad=dict(self=lambda F, g, vec: F.outer(g, vec), vec=lambda F, g, self: F.mv(F.t(self), g)))  # fmt: skip
@@ -142,6 +146,7 @@ def _() -> Iterator[Sample]:
     yield sample(make(2, 0), make(0), note="empty", onnx=False)
 
 
+@Precision(cuda="widest")
 @array("aten::dot(Tensor self, Tensor tensor) -> Tensor", onnx="MatMul",
        kernel=Kernel(step="inner product", product="vectors", flops=lambda out, self: 2 * self.numel),
        grad=dict(self=lambda F, g, tensor: g * tensor, tensor=lambda F, g, self: g * self))  # fmt: skip
@@ -197,6 +202,7 @@ def _plus(m: Numpy, name: str, self: Array, product: Any, beta: Number, alpha: N
     return product if beta == 0 else product + _scaled(self, beta)
 
 
+@LOWER
 @array("aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", inplace=True,
        kernel=Kernel(step="product and sum", product="matrices", flops=lambda out, mat2: 2 * out.numel * mat2.sizes[0]),
        grad=dict(self=lambda F, g, self_meta, beta: sum_to(F, _scaled(g, beta), self_meta.shape),
@@ -238,6 +244,7 @@ def _() -> Iterator[Sample]:
     yield sample(make(2, 4), make(2, 3, seed=1), make(3, 4, seed=2), beta=0)
 
 
+@LOWER
 @array("aten::baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
        kernel=Kernel(step="product and sum", product="matrices",
                      flops=lambda out, batch2: 2 * out.numel * batch2.sizes[1]),
@@ -270,6 +277,7 @@ def _() -> Iterator[Sample]:
     yield sample(make(4), make(2, 2, 3, seed=1), make(2, 3, 4, seed=2), beta=0.5, alpha=2.0, note="broadcast")
 
 
+@Precision(cuda="lower")
 @composite("aten::addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
            inplace=True)  # fmt: skip
 def addmv(F: Ops, self: Tensor, mat: Tensor, vec: Tensor, beta: Number, alpha: Number) -> Tensor:
@@ -283,6 +291,7 @@ def _() -> Iterator[Sample]:
     yield sample(make(2), make(2, 3, seed=1), make(3, seed=2), beta=0.5, alpha=2.0)
 
 
+@Precision(cuda="lower")
 @composite("aten::addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
            inplace=True)  # fmt: skip
 def addr(F: Ops, self: Tensor, vec1: Tensor, vec2: Tensor, beta: Number, alpha: Number) -> Tensor:
@@ -296,6 +305,7 @@ def _() -> Iterator[Sample]:
     yield sample(make(2, 3), make(2, seed=1), make(3, seed=2), beta=0.5, alpha=2.0)
 
 
+@LOWER
 @composite("aten::addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
            inplace=True)  # fmt: skip
 def addbmm(F: Ops, self: Tensor, batch1: Tensor, batch2: Tensor, beta: Number, alpha: Number) -> Tensor:
@@ -322,6 +332,7 @@ def _() -> Iterator[Sample]:
 # -- any rank ----------------------------------------------------------------------------------------------------
 
 
+@LOWER
 @composite("aten::matmul(Tensor self, Tensor other) -> Tensor", onnx="MatMul", namespaces=("jit", "Tensor", "linalg"))
 def matmul(F: Ops, self: Tensor, other: Tensor) -> Tensor:
     """The matrix product over the last two dims; the dims before them broadcast.
@@ -367,6 +378,7 @@ def _() -> Iterator[Sample]:
     yield sample(make(2, 0, 3), make(3, 4), note="empty", onnx=False)
 
 
+@LOWER
 @composite(
     "aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor",
     kernel=Kernel(product="matrices", flops=lambda out, input: 2 * out.numel * input.sizes[-1]),
@@ -433,6 +445,7 @@ def _() -> Iterator[Sample]:
     yield sample(make(0, 3), make(4, 3, seed=1), make(4, seed=2), note="empty", onnx=False)
 
 
+@Precision(cuda="widest")
 @composite("aten::bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor",
            namespaces=("jit", "nn.functional"))  # fmt: skip
 def bilinear(F: Ops, input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -446,6 +459,7 @@ def _() -> Iterator[Sample]:
     yield sample(make(2, 3), make(2, 2, seed=1), make(4, 3, 2, seed=2), make(4, seed=3))
 
 
+@Precision(cuda="widest")
 @composite("aten::tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor",
            namespaces=("jit",))  # fmt: skip
 def tensordot(F: Ops, self: Tensor, other: Tensor, dims_self: Ints, dims_other: Ints) -> Tensor:
@@ -467,6 +481,7 @@ def tensordot(F: Ops, self: Tensor, other: Tensor, dims_self: Ints, dims_other: 
     return F.reshape(F.mm(a, b), [self.shape[d] for d in keep_left] + [other.shape[d] for d in keep_right])
 
 
+@Precision(cuda="widest")
 @composite("aten::tensordot.int(Tensor self, Tensor other, int dims=2) -> Tensor", namespaces=("jit",))
 def tensordot_inner(F: Ops, self: Tensor, other: Tensor, dims: int) -> Tensor:
     """The sums of products over the last `dims` dims of self and the first ones of other."""
@@ -489,6 +504,7 @@ def _() -> Iterator[Sample]:
     yield sample(make(2, 3), make(3, seed=1), [-1], [0])
 
 
+@Precision(cpu="float32")
 @composite("aten::trace(Tensor self) -> Tensor", namespaces=("Tensor", "linalg"))
 def matrix_trace(F: Ops, self: Tensor) -> Tensor:
     """The sum of the diagonal of a matrix."""
@@ -510,6 +526,7 @@ def _() -> Iterator[Sample]:
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
+@Precision(cuda="lower")
 @composite("aten::einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor", spreads=True,
            namespaces=("jit",))  # fmt: skip
 def einsum(F: Ops, equation: str, tensors: Sequence[Tensor], path: Ints | None) -> Tensor:
@@ -632,6 +649,7 @@ def _() -> Iterator[Sample]:
 # -- distances and attention -------------------------------------------------------------------------------------
 
 
+@Precision(cuda="float32")
 @composite("aten::cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor",
            namespaces=("jit", "nn.functional"))  # fmt: skip
 def cosine_similarity(F: Ops, x1: Tensor, x2: Tensor, dim: int, eps: float) -> Tensor:
@@ -672,6 +690,7 @@ def _() -> Iterator[Sample]:
     yield sample(make(2, 3), make(2, 3, seed=1), 1.0, keepdim=True)
 
 
+@LOWER
 @composite("aten::scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, "
            "float dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor",
            namespaces=("nn.functional",))  # fmt: skip

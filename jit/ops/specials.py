@@ -13,6 +13,7 @@ import numpy as np
 
 from jit.ir.errors import UsageError
 from jit.ir.op import Op, Refusal, absent, composite, pointwise
+from jit.ir.precision import Precision
 from jit.ir.samples import Sample, make, sample, strided, unary, whole
 
 from .common import is_complex
@@ -171,6 +172,7 @@ def _() -> Iterator[Sample]:
 # -- error functions and the normal distribution -----------------------------------------------------------------
 
 
+@Precision(cuda="float32")
 @real_only
 @pointwise("aten::erfinv(Tensor self) -> Tensor", promote="float", inplace=True, namespaces=EVERYWHERE, onnx=NO_ONNX,
            cost=200,
