@@ -80,18 +80,19 @@ globals().update(public("jit"))
 globals().update({name: getattr(spellings, name) for name in spellings.__all__})
 
 __all__ = [
-    "AutogradError", "CompileError", "DType", "DTypeError", "DimError", "DivisionError", "Error", "EscapedTracerError",
-    "ExportError", "Generator", "GraphError", "ParseError", "SchemaError", "ShapeError", "Size", "Tensor", "TraceError",
-    "UsageError", "Variable", "VerificationError", "amp", "are_deterministic_algorithms_enabled", "as_tensor",
-    "asarray", "autocast", "autograd", "backends", "bfloat16", "bool", "channels_last", "channels_last_3d", "checkpoint",
-    "checkpoint_sequential", "complex128", "complex64", "contiguous_format", "cpu", "default_generator", "double", "dtype",
-    "e", "enable_grad", "finfo", "float", "float16", "float32", "float64", "from_dlpack", "from_numpy", "frombuffer",
-    "get_autocast_dtype", "get_rng_state", "grad", "half", "iinfo", "inf", "inference_mode", "initial_seed", "int", "int16", "int32", "int64",
-    "int8", "ir", "is_autocast_available", "is_autocast_cache_enabled", "is_autocast_enabled", "is_grad_enabled", "is_inference_mode_enabled",
-    "is_tensor", "long", "manual_seed", "memory_format", "methods", "nan", "newaxis",
+    "AutogradError", "CompileError", "DType", "DTypeError", "DimError", "DivisionError", "Error",
+    "EscapedTracerError", "ExportError", "Generator", "GraphError", "ParseError", "SchemaError", "ShapeError", "Size",
+    "Tensor", "TraceError", "UsageError", "Variable", "VerificationError", "amp",
+    "are_deterministic_algorithms_enabled", "as_tensor", "asarray", "autocast", "autograd", "backends", "bfloat16",
+    "bool", "channels_last", "channels_last_3d", "checkpoint", "checkpoint_sequential", "complex128", "complex64",
+    "contiguous_format", "cpu", "default_generator", "double", "dtype", "e", "enable_grad", "finfo", "float",
+    "float16", "float32", "float64", "from_dlpack", "from_numpy", "frombuffer", "get_autocast_dtype", "get_rng_state",
+    "grad", "half", "iinfo", "inf", "inference_mode", "initial_seed", "int", "int16", "int32", "int64", "int8", "ir",
+    "is_autocast_available", "is_autocast_cache_enabled", "is_autocast_enabled", "is_grad_enabled",
+    "is_inference_mode_enabled", "is_tensor", "long", "manual_seed", "memory_format", "methods", "nan", "newaxis",
     "nn", "no_grad", "optim", "pi", "preserve_format", "scope", "seed", "set_grad_enabled", "set_rng_state", "short",
-    "sym_float", "sym_int", "sym_sqrt", "tensor", "trace", "uint8", "use_deterministic_algorithms",
-    "device", "get_default_device", "get_num_interop_threads", "get_num_threads", "set_default_device",
+    "sym_float", "sym_int", "sym_sqrt", "tensor", "trace", "uint8", "use_deterministic_algorithms", "device",
+    "get_default_device", "get_num_interop_threads", "get_num_threads", "set_default_device",
     "set_num_interop_threads", "set_num_threads",
 ]  # fmt: skip
 """The public names written by hand; operators come from the registry, see `jit.eager.functions.public`."""

@@ -101,9 +101,7 @@ class GradScaler:
         if isinstance(outputs, Tensor):
             return F.mul(outputs, self._on(outputs.device))
         if not isinstance(outputs, (list, tuple)):
-            raise KindError(
-                f"scale() takes a tensor, or a list of tensors, not {type(outputs).__name__}; pass the loss"
-            )
+            raise KindError(f"scale() takes a tensor, or a list of them, not {type(outputs).__name__}; pass the loss")
         return type(outputs)(map(self.scale, outputs))
 
     def unscale_(self, optimizer: Any) -> None:

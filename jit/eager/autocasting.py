@@ -220,7 +220,10 @@ def computes_in(precision: Precision) -> Callable[[Callable[..., Any]], Callable
 
 
 def _target(name: str, precision: Precision | None, values: Any) -> tuple[str, DType] | None:
-    """The kind of device whose tensors are cast, and the dtype; None if nothing is. DTypeError if it is refused."""
+    """The kind of device whose tensors are cast, if any, and the dtype; None if there is nothing to do.
+
+    DTypeError if it is refused.
+    """
     tensors = list(_tensors(values))
     kind = next((t.device.type for t in tensors if t.ndim or not t.is_cpu), CPU.type)
     lower, wanted = _lower(kind), None if precision is None else precision.on(kind)
@@ -231,6 +234,8 @@ def _target(name: str, precision: Precision | None, values: Any) -> tuple[str, D
             f"{name} is not computed under autocast, where gradients that pass it may not fit float16; use "
             f"binary_cross_entropy_with_logits, or float32 within jit.autocast({kind!r}, enabled=False)"
         )
+    if wanted == "given":
+        return "", lower
     if wanted == "widest":
         found = [t.dtype for t in tensors if t.device.type == kind and is_cast(t.dtype)]
         return (kind, widest(found)) if found else None

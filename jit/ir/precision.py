@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 class Precision:
     """The precision of an operator in a region of `autocast`, for each kind of device; None leaves its operands alone.
 
-    "lower" is the dtype of the region, "float32" is what it says, "widest" is float32 if one operand is, and "refused"
-    is an error. Used as a decorator it says so of the operator beneath: `@Precision(cuda="float32")`.
+    "lower" is the dtype of the region, "float32" is what it says, "widest" is float32 if one operand is, "given" is
+    what the operands are, in which the parts of a composite compute, too, and "refused" is an error. Used as a
+    decorator it says so of the operator beneath: `@Precision(cuda="float32")`.
     """
 
     cpu: str | None = None

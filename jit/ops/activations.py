@@ -13,7 +13,7 @@ from jit.ir.errors import DTypeError, ShapeError, UsageError
 from jit.ir.geometry import wrap_dim
 from jit.ir.kernel import Kernel
 from jit.ir.op import array, composite, pointwise
-from jit.ir.precision import Precision
+from jit.ir.precision import LOWER, Precision
 from jit.ir.rows import OnArrays
 from jit.ir.samples import Sample, make, sample, strided, unary
 from jit.ir.types import TensorType
@@ -228,7 +228,7 @@ def _() -> Iterator[Sample]:
     yield sample(make(0, 3), make(1, 3, seed=1), note="empty")
 
 
-@Precision(cpu="x", cuda="lower")
+@LOWER
 @composite("aten::prelu(Tensor self, Tensor weight) -> Tensor", namespaces=EVERYWHERE)
 def prelu(F: Ops, self: Tensor, weight: Tensor) -> Tensor:
     """self where above 0, weight * self elsewhere: one weight for all, or one for each entry of dim 1."""
@@ -355,6 +355,7 @@ def _(g: OnnxWriter, self: Value, beta: Number, threshold: Number) -> Value:
     return g.op("Where", g.op("Greater", scaled, g.constant(threshold, like=self)), self, soft)
 
 
+@Precision(cuda="given")
 @composite("aten::log_sigmoid(Tensor self) -> Tensor", samples=_plain, namespaces=FUNCTIONAL, aliases=("logsigmoid",))
 def log_sigmoid(F: Ops, self: Tensor) -> Tensor:
     """log(sigmoid(self))."""

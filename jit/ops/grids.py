@@ -30,6 +30,7 @@ ZEROS, BORDER, REFLECTION = range(3)
 # -- grids -------------------------------------------------------------------------------------------------------
 
 
+@Precision(cuda="given")
 @composite("aten::affine_grid_generator(Tensor theta, int[] size, bool align_corners) -> Tensor", namespaces=("jit",))
 def affine_grid_generator(F: Ops, theta: Tensor, size: Ints, align_corners: bool) -> Tensor:
     """The grid [N, H, W, 2] or [N, D, H, W, 3] to which the affine maps `theta` send an output of sizes `size`."""

@@ -13,7 +13,7 @@ from jit.ir.fitting import fitted
 from jit.ir.geometry import broadcast_shapes, wrap_dim, wrap_dims
 from jit.ir.kernel import Kernel
 from jit.ir.op import absent, array, composite
-from jit.ir.precision import WIDEST
+from jit.ir.precision import WIDEST, Precision
 from jit.ir.samples import Sample, make, sample, strided
 from jit.ir.types import TensorType
 
@@ -223,6 +223,7 @@ def _check_pad(mode: str, shape: Ints, pad: Ints) -> list[tuple[int, int]]:
     return pairs
 
 
+@Precision(cpu="float32")
 @array("aten::edge_pad_nd(Tensor self, int[] pad, str mode) -> Tensor", kernel=Kernel(moves=True), namespaces=(),
        grad=dict(self=lambda F, g, self_meta, pad, mode:
                  F.edge_pad_nd_backward(g, self_meta.shape, pad, mode)))  # fmt: skip

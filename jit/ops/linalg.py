@@ -504,7 +504,7 @@ def _() -> Iterator[Sample]:
     yield sample(make(2, 3), make(3, seed=1), [-1], [0])
 
 
-@Precision(cpu="float32")
+@Precision(cpu="float32", cuda="given")
 @composite("aten::trace(Tensor self) -> Tensor", namespaces=("Tensor", "linalg"))
 def matrix_trace(F: Ops, self: Tensor) -> Tensor:
     """The sum of the diagonal of a matrix."""
@@ -587,6 +587,7 @@ def _() -> Iterator[Sample]:
     yield sample("ij,ij->", [make(2, 3), make(2, 3, seed=1)], note="to 0-d")
 
 
+@LOWER
 @array("aten::sum_of_products(str equation, Tensor[] tensors) -> Tensor", namespaces=(),
        grad=lambda F, g, equation, tensors: (_product_grads(F, g, equation, tensors),))  # fmt: skip
 def sum_of_products(m: Numpy, equation: str, tensors: Sequence[Array]) -> Array:

@@ -396,6 +396,7 @@ def _() -> Iterator[Sample]:
     yield sample(make(2, 3, 2, 2), _classes([[1, 0], [2, 2]], [[0, 1], [1, 1]]))
 
 
+@FLOAT32
 @composite(f"aten::nll_loss_nd({_NLL}) -> Tensor", namespaces=(), grad=_CONSTANTS)
 def nll_loss_nd(
     F: Ops, self: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int

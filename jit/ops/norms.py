@@ -1100,6 +1100,7 @@ def _() -> Iterator[Sample]:
     yield sample(make(5, low=0.5), note="1-d")
 
 
+@Precision(cuda="given")
 @composite("aten::_weight_norm(Tensor v, Tensor g, int dim=0) -> Tensor", namespaces=("jit",))
 def _weight_norm(F: Ops, v: Tensor, g: Tensor, dim: int) -> Tensor:
     """v scaled to the norm `g` for each entry of `dim`: g * v / norm_except_dim(v, 2, dim)."""

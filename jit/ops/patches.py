@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from jit.ir.errors import ShapeError, UsageError
 from jit.ir.kernel import Kernel
 from jit.ir.op import Op, array, composite
-from jit.ir.precision import Precision
 from jit.ir.samples import Sample, make, sample, strided
 from jit.ir.types import TensorType
 
@@ -166,8 +165,6 @@ def _declare_pad(name: str, mode: str, rank: int) -> Op:
     what, dims = "its mirror image" if mode == "reflect" else "its ends", "dim" if rank == 1 else f"{rank} dims"
     pad.__doc__ = f"self padded with copies of {what} along the last {dims}."
     op = composite(f"aten::{name}(Tensor self, int[{2 * rank}] padding) -> Tensor", namespaces=())(pad)
-    if (mode, rank) != ("reflect", 3):
-        Precision(cpu="float32")(op)
 
     def samples() -> Iterator[Sample]:
         yield sample(make(2, *(4,) * (rank + 1)), [1, 2, 2, 1, 0, 1][: 2 * rank])

@@ -340,7 +340,7 @@ def _final_type(h: KnownType) -> TensorType:
     return TensorType(h.dtype, h.sizes, None, h.device)
 
 
-@LOWER
+@Precision(cuda="lower")
 @composite(f"aten::lstm.data(Tensor data, Tensor batch_sizes, Tensor[] hx, {_OPTIONS}) -> {_PAIR}", namespaces=("jit",))
 def lstm_packed(
     F: Ops, data: Tensor, batch_sizes: Tensor, hx: Sequence[Tensor], params: Sequence[Tensor], has_biases: bool,
@@ -401,8 +401,9 @@ def _declare_single(name: str, cell: _Cell) -> tuple[Op, Op]:
     packed.__doc__ = f"(packed outputs of the last layer, last h) of {_SAID[name]} over packed sequences."
     schema = f"aten::{name}.input(Tensor input, Tensor hx, {_OPTIONS}, bool batch_first) -> (Tensor, Tensor)"
     schema_packed = f"aten::{name}.data(Tensor data, Tensor batch_sizes, Tensor hx, {_OPTIONS}) -> (Tensor, Tensor)"
+    precision = Precision(cuda="lower") if name == "gru" else LOWER
     whole = composite(schema, namespaces=("jit",), type=_single_type)(padded)
-    return whole, composite(schema_packed, namespaces=("jit",), type=_single_packed_type)(packed)
+    return precision(whole), precision(composite(schema_packed, namespaces=("jit",), type=_single_packed_type)(packed))
 
 
 _SINGLE_OPS = {name: _declare_single(name, cell) for name, cell in _SINGLE.items()}

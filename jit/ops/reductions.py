@@ -185,6 +185,7 @@ def summed_dims(shape: Ints, size: Ints) -> tuple[int, tuple[int, ...]]:
     return lead, tuple(lead + i for i, s in enumerate(size) if s == 1 and shape[lead + i] != 1)
 
 
+@Precision(cuda="float32")
 @array("aten::sum_to_size(Tensor self, SymInt[] size) -> Tensor", namespaces=("Tensor",),
        grad=dict(self=lambda F, g, self_meta: F.expand(g, self_meta.shape)))  # fmt: skip
 def sum_to_size(m: Numpy, self: Array, size: Ints) -> Array:

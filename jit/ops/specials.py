@@ -102,6 +102,7 @@ def _() -> Iterator[Sample]:
     yield sample(1, np.array([-0.5, -1.25, -3.5], np.float32), note="negative")
 
 
+@Precision(cuda="given")
 @composite("aten::mvlgamma(Tensor self, int p) -> Tensor", namespaces=EVERYWHERE, aliases=("multigammaln",),
            inplace=True, onnx=NO_ONNX)  # fmt: skip
 def mvlgamma(F: Ops, self: Tensor, p: int) -> Tensor:
@@ -273,6 +274,7 @@ def _() -> Iterator[Sample]:
     yield sample(*special, note="special", grad=False)
 
 
+@Precision(cuda="given")
 @composite("aten::sinc(Tensor self) -> Tensor", inplace=True, namespaces=EVERYWHERE,
            samples=unary(0.1, 3, special=False))  # fmt: skip
 def sinc(F: Ops, self: Tensor) -> Tensor:

@@ -321,6 +321,7 @@ def _() -> Iterator[Sample]:
 _REDUCED = "int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"
 
 
+@Precision(cuda="given")
 @composite(f"aten::nansum(Tensor self, {_REDUCED}")
 def nansum(F: Ops, self: Tensor, dim: Ints | None, keepdim: bool, dtype: DType | None) -> Tensor:
     """The sum over dim (None: of all elements) of the elements that are not NaN."""
@@ -330,6 +331,7 @@ def nansum(F: Ops, self: Tensor, dim: Ints | None, keepdim: bool, dtype: DType |
     return F.sum(numbers, dim, keepdim, dtype=dtype)
 
 
+@Precision(cuda="given")
 @composite(f"aten::nanmean(Tensor self, {_REDUCED}")
 def nanmean(F: Ops, self: Tensor, dim: Ints | None, keepdim: bool, dtype: DType | None) -> Tensor:
     """The mean over dim (None: of all elements) of the elements that are not NaN."""

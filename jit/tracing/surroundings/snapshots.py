@@ -23,6 +23,8 @@ import random
 import types
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -180,7 +182,8 @@ def _shared_random() -> list[Undo]:
 
 def _modes() -> list[Undo]:
     """The way back of whether gradients are recorded, and of what `autocast` is set to."""
-    return [functools.partial(mode.set, mode.get()) for mode in (context.GRAD_ENABLED, context.AUTOCAST)]
+    modes: list[ContextVar[Any]] = [context.GRAD_ENABLED, context.AUTOCAST]
+    return [functools.partial(mode.set, mode.get()) for mode in modes]
 
 
 def _undoing_place(place: Place) -> Iterator[Undo]:
