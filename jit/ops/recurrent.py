@@ -401,7 +401,7 @@ def _declare_single(name: str, cell: _Cell) -> tuple[Op, Op]:
     packed.__doc__ = f"(packed outputs of the last layer, last h) of {_SAID[name]} over packed sequences."
     schema = f"aten::{name}.input(Tensor input, Tensor hx, {_OPTIONS}, bool batch_first) -> (Tensor, Tensor)"
     schema_packed = f"aten::{name}.data(Tensor data, Tensor batch_sizes, Tensor hx, {_OPTIONS}) -> (Tensor, Tensor)"
-    precision = Precision(cuda="lower") if name == "gru" else LOWER
+    precision = Precision(cpu="given", cuda="lower") if name == "gru" else LOWER
     whole = composite(schema, namespaces=("jit",), type=_single_type)(padded)
     return precision(whole), precision(composite(schema_packed, namespaces=("jit",), type=_single_packed_type)(packed))
 

@@ -70,7 +70,7 @@ def execute(op: Op, values: Sequence[Any], state: RandomState | None = None) -> 
 def _execute_on(library: ArrayLibrary, op: Op, values: Sequence[Any], state: Any) -> list[Any]:
     """Run `op` on a device; on the CPU and back again, if its body needs that."""
     with library.current():
-        if not op.runs_on_host:
+        if not op.runs_on_host or library is HOST:
             return _RUNNERS[op.kind](op, placed(op, values, library), state, library)
         for tell in TRANSFERS:
             tell(op)

@@ -24,7 +24,6 @@ import types
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
-from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
