@@ -22,8 +22,8 @@ from ..ir.dtypes import float16, float32, float64, int32
 from ..ir.errors import DTypeError, KindError, UsageError
 
 
-class Stage(enum.Enum):
-    """How far an optimizer has come since the last `update`."""
+class StepStage(enum.Enum):
+    """The stage of an optimizer between one `update` and the next."""
 
     READY = 0
     UNSCALED = 1
@@ -32,11 +32,11 @@ class Stage(enum.Enum):
 
 @dataclass
 class Progress:
-    """What the scaler knows of an optimizer since the last `update`."""
+    """The progress of an optimizer since the last `update`."""
 
-    stage: Stage = Stage.READY
+    stage: StepStage = StepStage.READY
     found: dict[Any, Tensor] = field(default_factory=dict)
-    """For each device 1.0 if a gradient there is infinite or NaN, else 0.0."""
+    """1.0 for a device on which a gradient is infinite or NaN, else 0.0."""
 
 
 class GradScaler:
@@ -114,14 +114,14 @@ class GradScaler:
         if not self._enabled:
             return
         progress = self._progress.setdefault(optimizer, Progress())
-        if progress.stage is not Stage.READY:
+        if progress.stage is not StepStage.READY:
             raise UsageError("unscale_() was called for this optimizer since the last update(), or after step()")
         gradients = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
         with context.no_grad():
             inverse = F._to_copy(F.reciprocal(F._to_copy(self._known(), dtype=float64)), dtype=float32)
             for gradient in gradients:
                 self._unscale(gradient, inverse, progress)
-        progress.stage = Stage.UNSCALED
+        progress.stage = StepStage.UNSCALED
 
     def _unscale(self, gradient: Tensor, inverse: Tensor, progress: Progress) -> None:
         """Divide one gradient by the scale, and note whether it is finite."""
@@ -147,14 +147,14 @@ class GradScaler:
         if "closure" in kwargs:
             raise UsageError("a step with a closure cannot be scaled; compute the loss before, and leave it out")
         progress = self._progress.setdefault(optimizer, Progress())
-        if progress.stage is Stage.STEPPED:
+        if progress.stage is StepStage.STEPPED:
             raise UsageError("step() was called for this optimizer since the last update(); call update() first")
-        if progress.stage is Stage.READY:
+        if progress.stage is StepStage.READY:
             self.unscale_(optimizer)
         if not progress.found:
             raise UsageError("the optimizer has no gradients; call scale(loss).backward() first")
         overflows = sum(found.item() for found in progress.found.values())
-        progress.stage = Stage.STEPPED
+        progress.stage = StepStage.STEPPED
         return None if overflows else optimizer.step(*args, **kwargs)
 
     def update(self, new_scale: Any = None) -> None:
@@ -219,19 +219,19 @@ class GradScaler:
         return self._enabled
 
     def get_growth_factor(self) -> float:
-        """What the scale is multiplied by when it grows."""
+        """The factor of the scale when it grows."""
         return self._growth_factor
 
     def set_growth_factor(self, new_factor: float) -> None:
-        """Set what the scale is multiplied by when it grows."""
+        """Set the factor of the scale when it grows."""
         self._growth_factor = new_factor
 
     def get_backoff_factor(self) -> float:
-        """What the scale is multiplied by when it shrinks."""
+        """The factor of the scale when it shrinks."""
         return self._backoff_factor
 
     def set_backoff_factor(self, new_factor: float) -> None:
-        """Set what the scale is multiplied by when it shrinks."""
+        """Set the factor of the scale when it shrinks."""
         self._backoff_factor = new_factor
 
     def get_growth_interval(self) -> int:
@@ -245,7 +245,7 @@ class GradScaler:
     # -- saving --------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """What `load_state_dict` needs to go on; nothing if scaling is not enabled. Call it behind `update`."""
+        """The state that `load_state_dict` takes; nothing if scaling is not enabled. Call it behind `update`."""
         if not self._enabled:
             return {}
         tracker = self._growth_tracker

@@ -304,7 +304,11 @@ def _guard(node: Node, outcome: Any, source: Any) -> GuardRecord:
 
 
 def _regime(parts: Any) -> Regime | None:
-    """What `autocast` was set to around a PythonOp."""
+    """The setting of `autocast` around a PythonOp.
+
+    Raises:
+        PlainError: It is none.
+    """
     if parts is None:
         return None
     kinds = DType | None

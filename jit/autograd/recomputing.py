@@ -219,7 +219,7 @@ class CheckpointNode(Node):
         self.saved = saved
         self.effects = effects
         self.regime = context.AUTOCAST.get()
-        """What `autocast` was set to."""
+        """The setting of `autocast`."""
         self.random = True
         """Whether the second run draws the same numbers."""
         self.places = places

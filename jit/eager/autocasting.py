@@ -123,7 +123,7 @@ class autocast(context.Mode):  # noqa: N801 - users call it like a function
         context.CASTS.set(casts)
 
     def _within(self, around: Regime | None) -> Regime | None:
-        """What holds within this region, if `around` holds outside."""
+        """The setting within this region, if `around` holds outside."""
         dtypes = {kind: None if around is None else around.on(kind) for kind in DEFAULTS}
         dtypes[self.device] = self.fast_dtype if self._enabled else None
         caches = is_autocast_cache_enabled() if self._caches is None else self._caches

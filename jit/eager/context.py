@@ -58,7 +58,11 @@ class Mode:
     """A context manager that is a decorator, too: of functions, of generators and of coroutines."""
 
     def again(self) -> Any:
-        """A new context manager that does the same: a decorated function may run while it already runs."""
+        """A new context manager that does the same: a decorated function may run while it already runs.
+
+        Raises:
+            NotImplementedError: The subclass does not define it.
+        """
         raise NotImplementedError
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:

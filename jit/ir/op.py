@@ -154,7 +154,7 @@ class Op:
         self.crosses = False
         """Whether its operands may lie on different devices, as those of a copy do; the result lies with the first."""
         self.precision: Precision | None = None
-        """What it computes in where `autocast` is on; None if it takes its operands as they are."""
+        """The dtypes in which it computes where `autocast` is on; None if it takes its operands as they are."""
         self.is_absolute = False
         """Views: whether the offset counts from the start of the memory, not from the first element of the base."""
         self.shows_all = False

@@ -39,7 +39,7 @@ class Precision:
         return op
 
     def on(self, kind: str) -> str | None:
-        """What holds on a kind of device."""
+        """The choice for a kind of device; None if there is none."""
         return {"cpu": self.cpu, "cuda": self.cuda}.get(kind)
 
 
@@ -53,7 +53,7 @@ DEFAULTS = {"cpu": dtypes.bfloat16, "cuda": dtypes.float16}
 
 @dataclass(frozen=True)
 class Regime:
-    """What `autocast` is set to: the lower dtype of each kind of device where it is enabled, None elsewhere.
+    """A setting of `autocast`: the lower dtype of each kind of device where it is enabled, None elsewhere.
 
     `regime` makes them, one object for each, so that they can be compared by identity.
     """

@@ -252,11 +252,12 @@ def test_checkpoints_compute_in_their_region_again() -> None:
         before = layer(x)
         after = jit.checkpoint(lambda x: layer(x).tanh(), x)
     (before.sum() + after.sum()).backward()
-    found = layer.weight.grad
+    found: Any = layer.weight.grad
     layer.weight.grad = None
     with jit.autocast("cpu"):
         (layer(x).sum() + layer(x).tanh().sum()).backward()
-    assert after.dtype is jit.bfloat16 and np.allclose(found.numpy(), layer.weight.grad.numpy(), rtol=0.02)
+    wanted: Any = layer.weight.grad
+    assert after.dtype is jit.bfloat16 and np.allclose(found.numpy(), wanted.numpy(), rtol=0.02)
 
 
 # -- functions of users --------------------------------------------------------------------------------------------

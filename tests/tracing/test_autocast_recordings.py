@@ -13,12 +13,12 @@ from jit import nn
 
 
 @pytest.fixture
-def net() -> nn.Module:
+def net() -> nn.Sequential:
     jit.manual_seed(4)
     return nn.Sequential(nn.Linear(4, 8), nn.LayerNorm(8), nn.GELU(), nn.Linear(8, 2), nn.Softmax(-1))
 
 
-def run(function: Any, net: nn.Module, x: jit.Tensor) -> list[np.ndarray]:
+def run(function: Any, net: nn.Sequential, x: jit.Tensor) -> list[np.ndarray]:
     """The result of a function and the gradients of the parameters."""
     net.zero_grad()
     result = function(x)
@@ -26,7 +26,7 @@ def run(function: Any, net: nn.Module, x: jit.Tensor) -> list[np.ndarray]:
     return [result.detach().float().numpy(), *(p.grad.numpy() for p in net.parameters())]
 
 
-def test_a_region_within_a_function_gives_what_eager_mode_gives(net: nn.Module) -> None:
+def test_a_region_within_a_function_gives_what_eager_mode_gives(net: nn.Sequential) -> None:
     def function(x: jit.Tensor) -> jit.Tensor:
         with jit.autocast("cpu"):
             return net(x)
@@ -41,7 +41,7 @@ def test_a_region_within_a_function_gives_what_eager_mode_gives(net: nn.Module) 
     assert forward.count("_to_copy[dtype=jit.bfloat16]") == 6  # two inputs, two weights, two biases
 
 
-def test_a_region_around_a_call_is_part_of_the_key(net: nn.Module) -> None:
+def test_a_region_around_a_call_is_part_of_the_key(net: nn.Sequential) -> None:
     traced, x = jit.trace(net), jit.randn(3, 4)
     for _ in range(3):
         assert traced(x).dtype is jit.float32
@@ -65,7 +65,7 @@ def test_explain_names_the_region() -> None:
         assert "autocast is set to cpu bfloat16 now" in traced.explain()
 
 
-def test_a_kept_cast_of_eager_code_is_none_of_a_recording(net: nn.Module) -> None:
+def test_a_kept_cast_of_eager_code_is_none_of_a_recording(net: nn.Sequential) -> None:
     traced, x = jit.trace(net), jit.randn(3, 4)
     with jit.autocast("cpu"):
         net(x)
@@ -122,7 +122,7 @@ def test_functions_of_users_run_in_the_region_in_which_they_were_recorded() -> N
     assert [function(x).sum().item() for _ in range(3)] == [20.0] * 3
 
 
-def test_checkpoints_in_recordings(net: nn.Module) -> None:
+def test_checkpoints_in_recordings(net: nn.Sequential) -> None:
     def function(x: jit.Tensor) -> jit.Tensor:
         with jit.autocast("cpu"):
             return net[3](jit.checkpoint(lambda x: net[2](net[1](net[0](x))), x)) + net[3](jit.ones(3, 8))
@@ -134,7 +134,7 @@ def test_checkpoints_in_recordings(net: nn.Module) -> None:
             assert np.allclose(found, other, rtol=0.05, atol=0.02)
 
 
-def test_saved_recordings_keep_their_region(tmp_path: Path, net: nn.Module) -> None:
+def test_saved_recordings_keep_their_region(tmp_path: Path, net: nn.Sequential) -> None:
     traced, x = jit.trace(net), jit.randn(3, 4)
     with jit.no_grad():
         traced(x)
@@ -160,7 +160,7 @@ def test_export(tmp_path: Path) -> None:
     assert imported is None or np.allclose(imported(jit.ones(2, 3)).numpy(), function(jit.ones(2, 3)).detach().numpy())
 
 
-def test_on_the_simulated_device(monkeypatch: pytest.MonkeyPatch, net: nn.Module) -> None:
+def test_on_the_simulated_device(monkeypatch: pytest.MonkeyPatch, net: nn.Sequential) -> None:
     monkeypatch.setenv("JIT_CUDA", "simulate")
     moved, x = net.to("cuda"), jit.randn(3, 4).to("cuda")
     traced = jit.trace(moved)

@@ -79,7 +79,7 @@ class Treatment:
     written: tuple[bool, ...]
     """Whether the function wrote to each of them and returned it."""
     region: Regime | None = None
-    """What `autocast` was set to."""
+    """The setting of `autocast`."""
 
 
 class _SlotType:

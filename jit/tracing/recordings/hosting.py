@@ -100,7 +100,7 @@ def _described(kinds: Sequence[Any]) -> str:
 
 
 def region_of(node: Node) -> Regime | None:
-    """What `autocast` was set to where a PythonOp was recorded."""
+    """The setting of `autocast` where a PythonOp was recorded."""
     treatment = node.attributes.get("treatment")
     return None if treatment is None else treatment.region
 

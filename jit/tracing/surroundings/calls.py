@@ -32,7 +32,7 @@ class Key(NamedTuple):
     home: str
     """The default device, and the number of the current GPU if it is not the first."""
     region: str
-    """What `autocast` is set to, in words; nothing if it is off."""
+    """The setting of `autocast` in words; nothing if it is off."""
     surroundings: tuple[Any, ...]
 
 
