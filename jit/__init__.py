@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from . import signal as signal, special as special
     from ._stubs.functions import *  # noqa: F403
     from .artifacts.files import load as load
+    from .inspection.covering import coverage as coverage
     from .tracing.exporting import ExportReport as ExportReport, export_onnx as export_onnx
     from .native import CppOp as CppOp
     from .library.spellings import *  # noqa: F403
@@ -99,7 +100,7 @@ __all__ = [
 
 _LATER = {
     "export_onnx": "tracing.exporting", "ExportReport": "tracing.exporting", "CppOp": "native",
-    "verify": "tracing.verifying", "load": "artifacts.files",
+    "verify": "tracing.verifying", "load": "artifacts.files", "coverage": "inspection.covering",
 }  # fmt: skip
 """Public names whose modules are imported when first used."""
 

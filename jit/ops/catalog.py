@@ -198,7 +198,7 @@ def _section(family: str) -> str:
 def _row(op: Op) -> str:
     where = ", ".join([*op.namespaces, *([f"`{op.schema.name}_`"] if op.has_inplace else [])]) or "internal"
     declaration = str(op.schema).replace("|", "\\|").removeprefix("aten::")
-    facets = (op.kind, where, _gradient(op), _exported(op), _compiled(op), _on_gpu(op))
+    facets = (op.kind, where, _gradient(op), _exported(op), compiled(op), on_gpu(op))
     return f"| `{declaration}` | {' | '.join(facets)} |"
 
 
@@ -217,7 +217,7 @@ def _exported(op: Op) -> str:
     return ", ".join(f"`{name}`" for name in dict.fromkeys(found)) or "own"
 
 
-def _compiled(op: Op) -> str:
+def compiled(op: Op) -> str:
     """The way a plan computes an operator, in a few words."""
     if op.kind in ("view", "composite"):
         return "free" if op.kind == "view" else PARTS
@@ -227,7 +227,7 @@ def _compiled(op: Op) -> str:
     return ", ".join(dict.fromkeys(word for word in (form, op.kernel.step) if word)) or "none"
 
 
-def _on_gpu(op: Op) -> str:
+def on_gpu(op: Op) -> str:
     """The place where an operator runs whose operands lie on a GPU, in a few words."""
     if op.kind in ("view", "composite"):
         return "free" if op.kind == "view" else PARTS
