@@ -97,6 +97,11 @@ def test_the_page_says_what_computes_on_a_gpu() -> None:
     assert on_host == [op for op in REGISTRY.values() if op.runs_on_host]
 
 
+def test_the_page_says_what_autocast_casts_to() -> None:
+    wanted = {"mm": "lower", "exp": "cuda: float32", "grid_sampler": "cpu: float32, cuda: widest", "add": ""}
+    assert {name: catalog._in_regions(*ops(name)) for name in wanted} == wanted
+
+
 def test_page_is_up_to_date() -> None:
     if PAGE.read_text(encoding="utf-8") != catalog.page():
         pytest.fail("run: python -m jit.ops.catalog docs > docs/operators.md", pytrace=False)
