@@ -104,7 +104,12 @@ def load(path: str | os.PathLike[str], map_location: Any = None) -> LoadedFuncti
 
 
 def loads(data: bytes, name: str = "the artifact", map_location: Any = None) -> LoadedFunction:
-    """The function in an artifact's bytes; arguments as for `load`.
+    """The function in an artifact's bytes.
+
+    Args:
+        data: The bytes.
+        name: The name of the file, for errors.
+        map_location: As for `load`.
 
     Raises:
         ArtifactError: The bytes are damaged, no artifact, or of another format.

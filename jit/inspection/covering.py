@@ -127,7 +127,7 @@ def _is_there(cell: str) -> bool:
 
 
 def coverage(fn: Any, *args: Any, opset_version: int | None = None, **kwargs: Any) -> Coverage:
-    """What is there for each operator that a function runs: a table with a row per operator, and the user's lines.
+    """A table of what there is for each operator that a function runs: a row per operator, with the user's lines.
 
     The function is called twice, untraced and traced; what the calls change is put back. Derivatives are tried, on
     random numbers of the sizes at hand; kernels are what the operators declare, as docs/operators.md has it.
@@ -187,13 +187,13 @@ def _row(kind: str, nodes: Sequence[Node], trace: str, onnx: str) -> CoverageRow
 
 
 def _compiled(op: Op) -> str:
-    """What the catalogue says of the kernel, without its cost."""
+    """The words of the catalogue for the kernel, without its cost."""
     words = [word for word in catalog.compiled(op).split(", ") if not word.isdigit()]
     return "numpy" if words == ["none"] else ", ".join(words)
 
 
 def _through_parts(node: Node, word: Callable[[Op], str]) -> str:
-    """What the catalogue says of an operator; of a composite, what it says of the parts that were recorded."""
+    """The words of the catalogue for an operator; for a composite, those for the parts that were recorded."""
     return ", ".join(dict.fromkeys(each for words in _words(node, word) for each in words.split(", ")))
 
 

@@ -184,7 +184,10 @@ they are: "lower", the dtype of the region; "widest", float32 if an operand is; 
 """
 
 
-HEAD = ("| Declaration | Kind | Where | Gradient | ONNX | Kernel | CUDA | Autocast |", "|---|---|---|---|---|---|---|---|")
+HEAD = (
+    "| Declaration | Kind | Where | Gradient | ONNX | Kernel | CUDA | Autocast |",
+    "|---|---|---|---|---|---|---|---|",
+)
 
 
 def page() -> str:
