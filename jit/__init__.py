@@ -24,6 +24,9 @@ from .ir.collector import collector_resting as _collector_resting
 with _collector_resting():  # nothing that importing makes is garbage: searching it would take a fifth of the time
     from . import ir
     from .backends import are_deterministic_algorithms_enabled, use_deterministic_algorithms
+    from .eager.autocasting import (
+        autocast, get_autocast_dtype, is_autocast_available, is_autocast_cache_enabled, is_autocast_enabled,
+    )  # fmt: skip
     from .eager.context import (
         enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, scope, set_grad_enabled,
     )  # fmt: skip
@@ -48,7 +51,7 @@ with _collector_resting():  # nothing that importing makes is garbage: searching
     from .eager.tensors import Size, Tensor, Variable
     from .eager import methods
     from .library import spellings  # complete Tensor
-    from . import autograd, backends, cuda, nn, optim
+    from . import amp, autograd, backends, cpu, cuda, nn, optim
     from .autograd import checkpoint, checkpoint_sequential, grad
     from .tracing.decorator import trace
     from . import inspection as inspection  # completes traced functions
@@ -58,6 +61,7 @@ if TYPE_CHECKING:
     from . import signal as signal, special as special
     from ._stubs.functions import *  # noqa: F403
     from .artifacts.files import load as load
+    from .inspection.covering import coverage as coverage
     from .tracing.exporting import ExportReport as ExportReport, export_onnx as export_onnx
     from .native import CppOp as CppOp
     from .library.spellings import *  # noqa: F403
@@ -77,25 +81,26 @@ globals().update(public("jit"))
 globals().update({name: getattr(spellings, name) for name in spellings.__all__})
 
 __all__ = [
-    "AutogradError", "CompileError", "DType", "DTypeError", "DimError", "DivisionError", "Error", "EscapedTracerError",
-    "ExportError", "Generator", "GraphError", "ParseError", "SchemaError", "ShapeError", "Size", "Tensor", "TraceError",
-    "UsageError", "Variable", "VerificationError", "are_deterministic_algorithms_enabled", "as_tensor", "asarray",
-    "autograd", "backends", "bfloat16", "bool", "channels_last", "channels_last_3d", "checkpoint",
-    "checkpoint_sequential", "complex128", "complex64", "contiguous_format", "default_generator", "double", "dtype",
-    "e", "enable_grad", "finfo", "float", "float16", "float32", "float64", "from_dlpack", "from_numpy", "frombuffer",
-    "get_rng_state", "grad", "half", "iinfo", "inf", "inference_mode", "initial_seed", "int", "int16", "int32", "int64",
-    "int8", "ir", "is_grad_enabled", "is_inference_mode_enabled",
-    "is_tensor", "long", "manual_seed", "memory_format", "methods", "nan", "newaxis",
+    "AutogradError", "CompileError", "DType", "DTypeError", "DimError", "DivisionError", "Error",
+    "EscapedTracerError", "ExportError", "Generator", "GraphError", "ParseError", "SchemaError", "ShapeError", "Size",
+    "Tensor", "TraceError", "UsageError", "Variable", "VerificationError", "amp",
+    "are_deterministic_algorithms_enabled", "as_tensor", "asarray", "autocast", "autograd", "backends", "bfloat16",
+    "bool", "channels_last", "channels_last_3d", "checkpoint", "checkpoint_sequential", "complex128", "complex64",
+    "contiguous_format", "cpu", "default_generator", "double", "dtype", "e", "enable_grad", "finfo", "float",
+    "float16", "float32", "float64", "from_dlpack", "from_numpy", "frombuffer", "get_autocast_dtype", "get_rng_state",
+    "grad", "half", "iinfo", "inf", "inference_mode", "initial_seed", "int", "int16", "int32", "int64", "int8", "ir",
+    "is_autocast_available", "is_autocast_cache_enabled", "is_autocast_enabled", "is_grad_enabled",
+    "is_inference_mode_enabled", "is_tensor", "long", "manual_seed", "memory_format", "methods", "nan", "newaxis",
     "nn", "no_grad", "optim", "pi", "preserve_format", "scope", "seed", "set_grad_enabled", "set_rng_state", "short",
-    "sym_float", "sym_int", "sym_sqrt", "tensor", "trace", "uint8", "use_deterministic_algorithms",
-    "device", "get_default_device", "get_num_interop_threads", "get_num_threads", "set_default_device",
+    "sym_float", "sym_int", "sym_sqrt", "tensor", "trace", "uint8", "use_deterministic_algorithms", "device",
+    "get_default_device", "get_num_interop_threads", "get_num_threads", "set_default_device",
     "set_num_interop_threads", "set_num_threads",
 ]  # fmt: skip
 """The public names written by hand; operators come from the registry, see `jit.eager.functions.public`."""
 
 _LATER = {
     "export_onnx": "tracing.exporting", "ExportReport": "tracing.exporting", "CppOp": "native",
-    "verify": "tracing.verifying", "load": "artifacts.files",
+    "verify": "tracing.verifying", "load": "artifacts.files", "coverage": "inspection.covering",
 }  # fmt: skip
 """Public names whose modules are imported when first used."""
 
@@ -115,6 +120,10 @@ if not TYPE_CHECKING:  # a type checker would accept every misspelt name as one 
 def __dir__() -> list[str]:
     return sorted({*globals(), *_LATER, "export", "fft", "linalg", "passes", "runtime", "signal", "special"})
 
+
+vars(cuda)["amp"], vars(cpu)["amp"] = amp.cuda, amp.cpu
+sys.modules.update({"jit.cuda.amp": amp.cuda, "jit.cpu.amp": amp.cpu})
+"""Namespaces that programs import from, `from jit.cuda.amp import GradScaler`, within modules that are no packages."""
 
 _FORMER = {"tensors": "eager.tensors", "hooks": "eager.hooks", "limits": "library.limits"}
 """Former names of modules, which older pickles of tensors, networks and optimizers refer to."""

@@ -25,6 +25,13 @@ SHARED = {
         {"ir/kernel.py", "runtime/kernels/codegen.py"},
         "declarations of operators say kernel=Kernel(...), and compiled kernels are called so everywhere",
     ),
+    **{
+        name: (
+            {module, "amp/cpu.py", "amp/cuda.py"},
+            "PyTorch has it in three places, with other arguments",
+        )
+        for name, module in {"autocast": "eager/autocasting.py", "GradScaler": "amp/grad_scaler.py"}.items()
+    },
     "WeightNorm": (
         {"nn/utils/normed.py", "nn/utils/parametrizations.py"},
         "PyTorch has both: a hook, and the parametrization that took its place",

@@ -25,7 +25,7 @@ FLOORS = (
     ("passes",),
     ("runtime", "export"),
     ("eager",),
-    ("autograd", "library", "signal", "fft", "linalg", "special", "cuda"),
+    ("autograd", "library", "signal", "fft", "linalg", "special", "amp", "cpu", "cuda"),
     ("nn",),
     ("tracing", "optim"),
     ("artifacts", "native"),

@@ -36,9 +36,10 @@ from jit.tracing.surroundings.surroundings import Surroundings
 from ..tracing.function import Entry, TracedCall, TracedFunction
 from ..tracing.parameters import FunctionParameters
 from .manifests import ManifestWriter
+from .relocating import Relocation
 from .restoring import Reader
 
-FORMAT = 2
+FORMAT = 3
 _MANIFEST, _TENSORS = "manifest.json", "tensors.safetensors"
 
 
@@ -70,7 +71,7 @@ def dumps(function: TracedFunction) -> bytes:
 # -- reading -----------------------------------------------------------------------------------------------------
 
 
-def load(path: str | os.PathLike[str]) -> LoadedFunction:
+def load(path: str | os.PathLike[str], map_location: Any = None) -> LoadedFunction:
     """The function that `f.save(path)` has written.
 
     It is called like the original, for every signature that had been recorded, and has its gradients. Loading runs no
@@ -78,6 +79,10 @@ def load(path: str | os.PathLike[str]) -> LoadedFunction:
 
     Args:
         path: The file.
+        map_location: The device for all that was saved, or a dictionary from devices to devices. Or a function: it is
+            called as `map_location(empty, "cuda:0")` for each device in the file, with a tensor without elements on the
+            CPU, and returns a device, a tensor on it, or None for the same device. By default tensors go back to where
+            they were.
 
     Raises:
         Error: The file cannot be read, is damaged, or names a PythonOp that is not registered here.
@@ -95,15 +100,21 @@ def load(path: str | os.PathLike[str]) -> LoadedFunction:
         found = Path(path)
     except TypeError:
         raise UsageError(f"load takes the path of a file, not {type(path).__name__}") from None
-    return loads(_contents(found), str(path))
+    return loads(_contents(found), str(path), map_location)
 
 
-def loads(data: bytes, name: str = "the artifact") -> LoadedFunction:
+def loads(data: bytes, name: str = "the artifact", map_location: Any = None) -> LoadedFunction:
     """The function in an artifact's bytes.
+
+    Args:
+        data: The bytes.
+        name: The name of the file, for errors.
+        map_location: As for `load`.
 
     Raises:
         ArtifactError: The bytes are damaged, no artifact, or of another format.
     """
+    relocation = Relocation(map_location)
     try:
         members = _members(data)
         manifest = json.loads(members.pop(_MANIFEST))
@@ -111,7 +122,9 @@ def loads(data: bytes, name: str = "the artifact") -> LoadedFunction:
             raise ArtifactError(
                 f"it is of a format that this version cannot read, which reads format {FORMAT}; save the function again"
             )
-        reader = Reader(members.pop(_TENSORS), [members.pop(f"graphs/{i}.ir").decode() for i in range(len(members))])
+        tensors = members.pop(_TENSORS)
+        graphs = [members.pop(f"graphs/{i}.ir").decode() for i in range(len(members))]
+        reader = Reader(tensors, graphs, relocation)
         return LoadedFunction(reader, manifest)
     except Error as error:
         raise type(error)(f"{name} cannot be loaded: {error}") from error

@@ -261,4 +261,6 @@ def _call(node: Node) -> list[Any]:
     treatment = node.attributes.get("treatment", Treatment((), ()))
     items = node.attributes["arguments"].items if "arguments" in node.attributes else ()
     arguments = tuple(None if a is SLOT else (a,) for a in items)
-    return [encode(arguments), list(treatment.needs), list(treatment.written)]
+    around = treatment.region
+    region = None if around is None else (around.cpu, around.cuda, around.caches)
+    return [encode(arguments), list(treatment.needs), list(treatment.written), encode(region)]

@@ -17,8 +17,10 @@ from jit.eager.generators import Generator, default_generator
 from jit.eager.pytree import Structure, statics
 from jit.eager.tensors import Tensor, tensor_of
 from jit.ir import HANDLE, Graph, Node, Value, dtypes, parse, verify
-from jit.ir.devices import resolve
+from jit.ir.devices import CPU, resolve
+from jit.ir.dtypes import DType
 from jit.ir.errors import UsageError
+from jit.ir.precision import Regime, regime
 from jit.runtime.arrays.libraries import HOST, ArrayLibrary, library_on
 from jit.tracing.recorder.records import SLOT, Arguments, Capture, Composite, Constant, GuardRecord, Treatment
 from jit.tracing.recorder.tape import Tape
@@ -36,6 +38,7 @@ from ..nn import Parameter
 from ..tracing.function import Entry, Key, TracedFunction
 from .manifests import CARRIERS, CHAIN, RECORDING
 from .plain import PlainError, decode
+from .relocating import Relocation
 from .vetting import check, check_nodes
 
 
@@ -45,9 +48,11 @@ class Reader:
     Args:
         tensors: Its tensors, as safetensors.
         graphs: The texts of its graphs.
+        relocation: The devices that take the place of those in it.
     """
 
-    def __init__(self, tensors: bytes, graphs: Sequence[str]) -> None:
+    def __init__(self, tensors: bytes, graphs: Sequence[str], relocation: Relocation) -> None:
+        self._relocation = relocation
         self._arrays = _arrays(tensors)
         self._texts = graphs
         self._owners: list[Any] = []
@@ -90,7 +95,7 @@ class Reader:
     def _tensor(
         self, kind: str, dtype: str, shape: Any, requires_grad: bool, source: str, layout: Any, device: str = "cpu"
     ) -> Tensor:
-        wanted, library = dtypes.by_name(dtype).numpy, _library(device)
+        wanted, library = dtypes.by_name(dtype).numpy, _library(self._relocation(device))
         if layout is None:
             array = _uncarried(self._arrays[source], wanted)
             if array.shape != tuple(shape):
@@ -133,13 +138,14 @@ class Reader:
         names = list(function._parameters.named)
 
         def key_of(data: Any) -> Key:
-            structures, tensors, sharing, grad_mode, home = decode(data)
+            structures, tensors, sharing, grad_mode, home, region = decode(data)
             fit = isinstance(structures, tuple) and all(type(s) is Structure for s in structures)
-            if not fit or not _is_made_like((tensors, grad_mode, home), ([tuple], bool, str)):
+            if not fit or not _is_made_like((tensors, grad_mode, home, region), ([tuple], bool, str, str)):
                 raise PlainError("this is no key")
+            tensors, home = self._relocation.kinds(tensors), self._home(home)
             arguments = zip(names or (f"input_{i}" for i in range(len(structures))), structures, strict=True)
             objects = view_of_objects([(name, value) for name, s in arguments for value in statics(s)])
-            return Key(structures, tensors, sharing, grad_mode, home, World(view, objects).fingerprint)
+            return Key(structures, tensors, sharing, grad_mode, home, region, World(view, objects).fingerprint)
 
         for entry in manifest["entries"]:
             key = key_of(entry["key"])
@@ -156,6 +162,11 @@ class Reader:
                 family.general.setdefault(pattern, {})[key] = Entry(recordings)
                 function._cache.sizes.counts_are_open |= any(recording.counts for recording in recordings)
 
+    def _home(self, home: str) -> str:
+        """The default device in a key, and the rest of what it says of devices; that of a caller is mostly the CPU."""
+        default, *rest = home.split()
+        return home if default == str(CPU) else " ".join([self._relocation(default), *rest])
+
     def _recording(self, data: Mapping[str, Any], key: Key, function: TracedFunction, view: Any) -> Recording:
         plain = _plain(data, RECORDING)
         optimiser = optimise if function._optimise is optimise else unoptimised
@@ -163,6 +174,8 @@ class Reader:
             part: make(**{each.name: plain.pop(each.name) for each in fields(make)}) for part, make in PARTS.items()
         }
         recording = Recording(optimise=optimiser, **parts, **plain)
+        facts = recording.conditions.facts
+        facts[:] = [(index, name, self._relocation.fact(answer)) for index, name, answer in facts]
         recording.chains = [self._chain(chain, view) for chain in data["chains"]]
         check(recording, key)
         return recording
@@ -170,10 +183,12 @@ class Reader:
     def _chain(self, data: Mapping[str, Any], view: Any) -> Chain:
         graph = parse(self._texts[_natural(data["graph"], len(self._texts))], tensors=self._arrays)
         nodes, values = list(graph.nodes), {v.name: v for v in graph.values}
-        for number, arguments, needs, written in data["calls"]:
+        for number, arguments, needs, written, region in data["calls"]:
             node = nodes[_natural(number, len(nodes))]
-            _restore_call(node, decode(arguments), Treatment(tuple(needs), tuple(written)))
+            treatment = Treatment(tuple(needs), tuple(written), _regime(decode(region)))
+            _restore_call(node, decode(arguments), treatment)
         check_nodes(graph)
+        self._relocation.move(graph)
         trace = Trace(tape=Tape(graph))
         trace.captures.found = [
             self._capture(c, v, view) for c, v in zip(data["captures"], _captured(graph, data), strict=True)
@@ -298,6 +313,20 @@ def _guard(node: Node, outcome: Any, source: Any) -> GuardRecord:
     if outcome != outcome and node.attribute("expected") != node.attribute("expected"):
         node.attributes["expected"] = outcome  # text knows one NaN
     return GuardRecord(node, outcome, source)
+
+
+def _regime(parts: Any) -> Regime | None:
+    """The setting of `autocast` around a PythonOp.
+
+    Raises:
+        PlainError: It is none.
+    """
+    if parts is None:
+        return None
+    kinds = DType | None
+    if not _is_made_like(parts, (kinds, kinds, bool)):
+        raise PlainError("this is nothing that autocast could be set to")
+    return regime(*parts)
 
 
 def _restore_call(node: Node, arguments: Any, treatment: Treatment) -> None:

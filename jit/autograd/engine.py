@@ -84,6 +84,7 @@ def _run_backward(
 
     def work() -> None:
         context.GRAD_ENABLED.set(create_graph)
+        context.AUTOCAST.set(None)
         _work_off(task, roots, weights)
 
     inside = contextvars.copy_context()  # see Note [Interrupts]

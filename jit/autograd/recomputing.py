@@ -22,6 +22,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jit.eager import context
+from jit.eager.autocasting import autocasting
 from jit.eager.effects import Effects, noting
 from jit.eager.tensors import Tensor, Variable, alias, root_of
 from jit.ir.errors import AutogradError, KindError, UsageError
@@ -62,13 +63,14 @@ def checkpoint(
         raise KindError(f"checkpoint needs a function to call, not {type(function).__name__}; pass the function first")
     if not context.GRAD_ENABLED.get():
         return function(*args, **kwargs)
+    around = context.AUTOCAST.get()
     if (trace := context.TRACE.get()) is not None:
-        with trace.checkpointed():
+        with trace.checkpointed(), autocasting(around):
             return function(*args, **kwargs)
     own: list[SavedTensor] = []
     saved = map_tensors(lambda t: _keep(t, own), (args, kwargs))
     first = next_serial()
-    with noting() as effects:
+    with noting() as effects, autocasting(around):
         result = function(*args, **kwargs)
     outside = {id(item.storage) for item in own}
     tensors = list_tensors(result)
@@ -216,6 +218,8 @@ class CheckpointNode(Node):
         self.function: Callable[..., Any] | None = function
         self.saved = saved
         self.effects = effects
+        self.regime = context.AUTOCAST.get()
+        """The setting of `autocast`."""
         self.random = True
         """Whether the second run draws the same numbers."""
         self.places = places
@@ -262,7 +266,7 @@ class CheckpointNode(Node):
     def _again(self, args: Any, kwargs: Any) -> list[Any]:
         """The results of a second run, with their histories; AutogradError if they are not like those of the first."""
         assert self.function is not None
-        with context.enable_grad():
+        with context.enable_grad(), autocasting(self.regime):
             tensors = list_tensors(self.function(*args, **kwargs))
         roots = [root_of(tensors[place]) if place < len(tensors) else None for place in self.places]
         if [None if r is None or edge_of(r) is None else meta_of(r) for r in roots] != self.metas:

@@ -1,4 +1,5 @@
-"""The command line: `jit export-onnx`, `jit inspect`, `jit run`, `jit doctor`.
+"""The command line: `jit export-onnx`, `jit inspect`, `jit run`, `jit coverage`,
+`jit doctor`.
 
 Exit codes: 0 done, 1 the work failed (an unsupported operator, a mismatch), 2 the call was wrong. Errors are a sentence
 on stderr, never a traceback of ours.
@@ -176,6 +177,25 @@ def _archive(arrays: Sequence[Any]) -> bytes:
     buffer = io.BytesIO()
     np.savez(buffer, **{f"output_{i}": a for i, a in enumerate(arrays)})
     return buffer.getvalue()
+
+
+@cli.command("coverage")
+@click.argument("target")
+@_input
+@click.option("--opset", type=int, default=None, help="ONNX operator set, 9 to 26; 20 by default.")
+@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+def coverage_command(target: str, inputs: Sequence[str], opset: int | None, as_json: bool) -> None:
+    """Say what is there for each operator that TARGET runs: derivatives, kernels, ONNX.
+
+    \f
+    Args: of target, inputs, opset and as_json, see the options.
+    """
+    from .targets import load_inputs, load_target
+
+    loaded = load_target(target)
+    args, kwargs = load_inputs(loaded, inputs)
+    found = jit.coverage(loaded.function, *args, opset_version=opset, **kwargs)
+    click.echo(found.to_json() if as_json else str(found))
 
 
 @cli.command("doctor")

@@ -15,6 +15,7 @@ from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 from jit.ir import Source
+from jit.ir.precision import Regime
 
 if TYPE_CHECKING:
     from .recorder import Recorder
@@ -36,6 +37,10 @@ CHECKPOINTS: ContextVar[tuple[int, ...]] = ContextVar("checkpoints", default=())
 """The checkpoints that are being recorded here, the outermost first; see jit.tracing.recorder.recomputation."""
 SAVING: ContextVar[tuple[Callable[[Any], Any], Callable[[Any], Any]] | None] = ContextVar("saving", default=None)
 """Functions that pack and unpack the tensors that are saved for backward; see jit.autograd.graph."""
+AUTOCAST: ContextVar[Regime | None] = ContextVar("autocast", default=None)
+"""The lower dtypes in which operators compute here, if they do; see jit.eager.autocasting."""
+CASTS: ContextVar[Any] = ContextVar("casts", default=None)
+"""The casts that the outermost region of `autocast` keeps: a Casts of jit.eager.autocasting, or None."""
 SCOPE: ContextVar[str] = ContextVar("scope", default="")
 SOURCE: ContextVar[Source | None] = ContextVar("source", default=None)
 """The line that recorded nodes belong to, where that is not the one that runs: derivatives belong to the operator's."""
@@ -49,7 +54,32 @@ def asking_trace() -> Recorder | None:
     return trace
 
 
-class GradMode:
+class Mode:
+    """A context manager that is a decorator, too: of functions, of generators and of coroutines."""
+
+    def again(self) -> Any:
+        """A new context manager that does the same: a decorated function may run while it already runs.
+
+        Raises:
+            NotImplementedError: The subclass does not define it.
+        """
+        raise NotImplementedError
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        if inspect.isgeneratorfunction(function):
+            return _generator_within(self.again, function)
+        if inspect.iscoroutinefunction(function):
+            return _coroutine_within(self.again, function)
+
+        @functools.wraps(function)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            with self.again():
+                return function(*args, **kwargs)
+
+        return wrapped
+
+
+class GradMode(Mode):
     """A context manager and decorator that switches the recording of derivatives on or off."""
 
     def __init__(self, enabled: bool) -> None:
@@ -67,21 +97,8 @@ class GradMode:
         """A new context manager for the same mode: a decorated function may run while it already runs."""
         return GradMode(self._enabled)
 
-    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        if inspect.isgeneratorfunction(function):
-            return _generator_within(self.again, function)
-        if inspect.iscoroutinefunction(function):
-            return _coroutine_within(self.again, function)
 
-        @functools.wraps(function)
-        def wrapped(*args: Any, **kwargs: Any) -> Any:
-            with self.again():
-                return function(*args, **kwargs)
-
-        return wrapped
-
-
-def _generator_within(mode: Callable[[], GradMode], function: Callable[..., Any]) -> Callable[..., Any]:
+def _generator_within(mode: Callable[[], Any], function: Callable[..., Any]) -> Callable[..., Any]:
     """A generator function each of whose steps runs within a mode; between them the caller's holds."""
 
     @functools.wraps(function)
@@ -94,7 +111,7 @@ def _generator_within(mode: Callable[[], GradMode], function: Callable[..., Any]
     return wrapped
 
 
-def _steps_within(mode: Callable[[], GradMode], inner: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+def _steps_within(mode: Callable[[], Any], inner: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
     step: Callable[[], Any] = functools.partial(next, inner)
     while True:
         try:
@@ -116,14 +133,14 @@ def _steps_within(mode: Callable[[], GradMode], inner: Generator[Any, Any, Any])
 class _Awaited:
     """A coroutine each of whose steps runs within a mode."""
 
-    def __init__(self, mode: Callable[[], GradMode], coroutine: Any) -> None:
+    def __init__(self, mode: Callable[[], Any], coroutine: Any) -> None:
         self._mode, self._coroutine = mode, coroutine
 
     def __await__(self) -> Generator[Any, Any, Any]:
         return _steps_within(self._mode, self._coroutine.__await__())
 
 
-def _coroutine_within(mode: Callable[[], GradMode], function: Callable[..., Any]) -> Callable[..., Any]:
+def _coroutine_within(mode: Callable[[], Any], function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     async def wrapped(*args: Any, **kwargs: Any) -> Any:
         return await _Awaited(mode, function(*args, **kwargs))

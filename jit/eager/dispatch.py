@@ -25,6 +25,7 @@ from jit.runtime.arrays.execute import execute
 from jit.runtime.arrays.libraries import FINDERS, library_of
 
 from . import context, derivatives
+from .autocasting import call_in_region, outside
 from .becoming import restride
 from .effects import note_write
 from .generators import default_generator
@@ -194,6 +195,12 @@ def _dtype(value: Any) -> Any:
 def call(op: Op, values: Sequence[Any]) -> Any:
     """Run `op` on schema-ordered `values`; Mismatch if they do not fit the schema."""
     checked = coerce(op, values)
+    if context.AUTOCAST.get() is not None:
+        return call_in_region(op, checked, _call)
+    return _call(op, checked)
+
+
+def _call(op: Op, checked: Sequence[Any]) -> Any:
     trace = context.TRACE.get()
     if trace is not None:
         return trace.record(op, checked)
@@ -339,7 +346,7 @@ def _composite_inplace(op: Op, values: Sequence[Any]) -> Tensor:
     tracked = context.GRAD_ENABLED.get() and requires_grad(target)
     _check_target(op, target)
     check_writable(target, tracked)
-    result = call(op, [F.clone(target) if tracked else target, *rest])
+    result = outside(call, op, [F.clone(target) if tracked else target, *rest])
     if result.dtype.category > target.dtype.category:
         raise _narrowing(f"{op.schema.name}_", result, target)
     return F.copy_(target, result)
@@ -441,7 +448,7 @@ def call_out(op: Op, values: Sequence[Any], out: Any) -> Any:
     if _makes_new(op):
         values = _of_dtype(op, values, targets[0])
     _check_asked(op, values, targets[0])
-    made = call(op, values)
+    made = outside(call, op, values)
     results = unpack(made)
     for target, result in zip(targets, results, strict=True):
         if result.dtype.category > target.dtype.category or (_fixes_dtype(op) and result.dtype is not target.dtype):

@@ -5,6 +5,7 @@ graph --sizes--> sizes are expressions --converter--> ONNX nodes --peephole--> f
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +25,7 @@ from jit.ir.types import GeneratorType, HandleType, ScalarType, TensorType, Type
 from . import peephole, writer
 from .axes import Axis, DynamicAxes, axes_of
 from .builder import OnnxBuilder
-from .converter import Converter, explain
+from .converter import Converter, ExportProblem, explain
 from .naming import Names, is_numbered, path, short
 from .opsets import IR_VERSIONS, check_opset
 from .proxies import KINDS, Missing, OnnxProxy, Scalar
@@ -136,6 +137,20 @@ def export_graph(
     if path is not None:
         made.save(path, external_data)
     return made
+
+
+def problems_of(graph: Graph, opset: int) -> list[ExportProblem]:
+    """All that cannot be expressed in ONNX of a graph's first stage.
+
+    Args:
+        graph: What was traced, after the passes for export.
+        opset: The version of ONNX's operators.
+    """
+    export = _Export(graph, opset, 0)
+    export.take_inputs(None, {})
+    with contextlib.suppress(ExportError):
+        export.convert(False)
+    return export.converter.problems
 
 
 class _Export:

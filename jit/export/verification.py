@@ -7,7 +7,7 @@ import math
 import os
 import re
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -53,6 +53,12 @@ OF_THE_NOISE = 8.0
 """A further tolerance: multiples of how much a result changes if the inputs are rounded otherwise."""
 OF_THE_REFERENCE = {**TOLERANCES, dtypes.float64: TOLERANCES[dtypes.float32]}
 """The tolerances for onnx.reference, which computes some functions of float64 in float32."""
+
+
+def coarsened(dtypes_met: Collection[DType | None]) -> dict[DType, Tolerance]:
+    """The rows for results of a graph in which there are also numbers of 16 bits: their tolerance holds for all."""
+    met = next((half for half in (dtypes.bfloat16, dtypes.float16) if half in dtypes_met), None)
+    return {} if met is None else {row: TOLERANCES[met] for row in (dtypes.float32, dtypes.float64)}
 
 
 @dataclass

@@ -126,6 +126,12 @@ def announce(kind: str, count: Callable[[], int | str]) -> None:
     _COUNTS[kind] = count
 
 
+def is_present(kind: str) -> bool:
+    """Whether there is a device of this kind here that can hold tensors."""
+    counted = _COUNTS[kind]() if kind in _COUNTS else ""
+    return kind == CPU.type or (isinstance(counted, int) and counted > 0)
+
+
 def resolve(value: Any) -> device:
     """The device that is meant by what somebody wrote: a device, its text, or None for the default one.
 

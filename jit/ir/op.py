@@ -35,6 +35,7 @@ from .dtypes import DType
 from .errors import DTypeError, SchemaError
 from .geometry import Geometry, broadcast_shapes
 from .kernel import POINTWISE, Kernel
+from .precision import Precision
 from .recurrence import Recurrence
 from .schema import REQUIRED, Argument, Schema, parse_schema
 from .types import GENERATOR, TensorType, Type, contiguous_strides
@@ -152,6 +153,8 @@ class Op:
         """Whether the body needs the CPU whatever the device: libraries of arrays on others lack some of its parts."""
         self.crosses = False
         """Whether its operands may lie on different devices, as those of a copy do; the result lies with the first."""
+        self.precision: Precision | None = None
+        """The dtypes in which it computes where `autocast` is on; None if it takes its operands as they are."""
         self.is_absolute = False
         """Views: whether the offset counts from the start of the memory, not from the first element of the base."""
         self.shows_all = False

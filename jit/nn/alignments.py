@@ -12,11 +12,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from jit.eager.autocasting import computes_in
 from jit.eager.creation import tensor
 from jit.eager.namespace import F
 from jit.eager.tensors import Tensor
 from jit.ir import dtypes
 from jit.ir.errors import DTypeError, ShapeError, UsageError
+from jit.ir.precision import Precision
 
 from .reductions import reduction_code
 
@@ -26,6 +28,7 @@ NEVER = -1e30
 """The logarithm of a probability of zero."""
 
 
+@computes_in(Precision(cpu="float32"))
 def ctc_loss(
     log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int = 0, reduction: str = "mean",
     zero_infinity: bool = False,

@@ -12,9 +12,11 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from jit.eager.autocasting import computes_in
 from jit.eager.namespace import F
 from jit.ir import dtypes
 from jit.ir.errors import DTypeError, ShapeError, UsageError
+from jit.ir.precision import Precision
 
 from .unpooling import spread
 
@@ -63,7 +65,7 @@ def _fractional(rank: int) -> Callable[..., Any]:
         output_ratio: The factor of the sizes, between 0 and 1; None to use `output_size`.
         return_indices: Whether to return the places of the largest elements as well.
     """
-    return function
+    return computes_in(Precision(cpu="float32"))(function)
 
 
 def _output_size(name: str, sizes: Any, size: Any, ratio: Any) -> tuple[int, ...]:

@@ -6,8 +6,10 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from jit.eager.autocasting import computes_in
 from jit.eager.namespace import F
 from jit.ir.errors import ShapeError, UsageError
+from jit.ir.precision import FLOAT32
 
 from .reductions import reduced
 
@@ -20,6 +22,7 @@ __all__ = [
 # -- of a sign: the target is 1 or -1 ------------------------------------------------------------------------------
 
 
+@computes_in(FLOAT32)
 def margin_ranking_loss(
     input1: Any, input2: Any, target: Any, margin: float = 0.0, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
@@ -49,6 +52,7 @@ def margin_ranking_loss(
     return reduced(losses, size_average, reduce, reduction)
 
 
+@computes_in(FLOAT32)
 def hinge_embedding_loss(
     input: Any, target: Any, margin: float = 1.0, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean",
@@ -68,6 +72,7 @@ def hinge_embedding_loss(
     return reduced(losses, size_average, reduce, reduction)
 
 
+@computes_in(FLOAT32)
 def soft_margin_loss(
     input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
 ) -> Any:
@@ -83,6 +88,7 @@ def soft_margin_loss(
     return reduced(F.softplus(-target * input), size_average, reduce, reduction)
 
 
+@computes_in(FLOAT32)
 def cosine_embedding_loss(
     input1: Any, input2: Any, target: Any, margin: float = 0.0, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
@@ -113,6 +119,7 @@ def cosine_embedding_loss(
 # -- of classes ----------------------------------------------------------------------------------------------------
 
 
+@computes_in(FLOAT32)
 def multi_margin_loss(
     input: Any, target: Any, p: int = 1, margin: float = 1.0, weight: Any = None, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
@@ -154,6 +161,7 @@ def _refuse_no_classes(name: str, input: Any) -> None:
         raise ShapeError(f"{name}: there are no classes in scores of sizes {list(input.shape)}; a batch may be empty")
 
 
+@computes_in(FLOAT32)
 def multilabel_margin_loss(
     input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
 ) -> Any:
@@ -207,6 +215,7 @@ def multilabel_soft_margin_loss(
 # -- of likelihoods ------------------------------------------------------------------------------------------------
 
 
+@computes_in(FLOAT32)
 def poisson_nll_loss(
     input: Any, target: Any, log_input: bool = True, full: bool = False, size_average: bool | None = None,
     eps: float = 1e-8, reduce: bool | None = None, reduction: str = "mean",
@@ -271,6 +280,7 @@ def _variances(input: Any, var: Any) -> Any:
 # -- of distances --------------------------------------------------------------------------------------------------
 
 
+@computes_in(FLOAT32)
 def triplet_margin_loss(
     anchor: Any, positive: Any, negative: Any, margin: float = 1.0, p: float = 2, eps: float = 1e-6,
     swap: bool = False, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",

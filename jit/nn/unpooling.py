@@ -6,8 +6,10 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from jit.eager.autocasting import computes_in
 from jit.eager.namespace import F
 from jit.ir.errors import DimError, ShapeError, UsageError
+from jit.ir.precision import Precision
 
 __all__ = ["lp_pool1d", "lp_pool2d", "lp_pool3d", "max_unpool1d", "max_unpool2d", "max_unpool3d"]
 
@@ -76,7 +78,7 @@ def _max_unpool(rank: int) -> Callable[..., Any]:
         kernel_size, stride, padding: Those of the pooling.
         output_size: The sizes of the input of the pooling, where several are possible.
     """
-    return function
+    return computes_in(Precision(cpu="float32"))(function)
 
 
 def _unpooled_sizes(name: str, input: Any, kernel: Any, step: Any, padding: Any, wanted: Any) -> list[Any]:

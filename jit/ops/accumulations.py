@@ -12,6 +12,7 @@ from jit.ir.errors import DTypeError, ShapeError, UsageError
 from jit.ir.geometry import wrap_dim
 from jit.ir.kernel import Kernel
 from jit.ir.op import absent, array, composite
+from jit.ir.precision import Precision
 from jit.ir.samples import Sample, make, sample, strided, whole
 from jit.ir.types import TensorType
 
@@ -29,6 +30,7 @@ NO_SCAN = absent("ONNX runs along a dim with sums alone")
 # -- products ----------------------------------------------------------------------------------------------------
 
 
+@Precision(cuda="float32")
 @array(
     "aten::cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
     kernel=Kernel("scan"),

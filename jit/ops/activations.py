@@ -13,6 +13,7 @@ from jit.ir.errors import DTypeError, ShapeError, UsageError
 from jit.ir.geometry import wrap_dim
 from jit.ir.kernel import Kernel
 from jit.ir.op import array, composite, pointwise
+from jit.ir.precision import LOWER, Precision
 from jit.ir.rows import OnArrays
 from jit.ir.samples import Sample, make, sample, strided, unary
 from jit.ir.types import TensorType
@@ -227,6 +228,7 @@ def _() -> Iterator[Sample]:
     yield sample(make(0, 3), make(1, 3, seed=1), note="empty")
 
 
+@LOWER
 @composite("aten::prelu(Tensor self, Tensor weight) -> Tensor", namespaces=EVERYWHERE)
 def prelu(F: Ops, self: Tensor, weight: Tensor) -> Tensor:
     """self where above 0, weight * self elsewhere: one weight for all, or one for each entry of dim 1."""
@@ -333,6 +335,7 @@ def _(g: OnnxWriter, self: Value) -> Value:
     return g.op("Mul", self, g.op("Tanh", onnx_softplus(g, self)))
 
 
+@Precision(cuda="float32")
 @floats_only
 @pointwise("aten::softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor", samples=_with(2.0, 3.0),
            cost=40, namespaces=FUNCTIONAL,
@@ -352,6 +355,7 @@ def _(g: OnnxWriter, self: Value, beta: Number, threshold: Number) -> Value:
     return g.op("Where", g.op("Greater", scaled, g.constant(threshold, like=self)), self, soft)
 
 
+@Precision(cuda="given")
 @composite("aten::log_sigmoid(Tensor self) -> Tensor", samples=_plain, namespaces=FUNCTIONAL, aliases=("logsigmoid",))
 def log_sigmoid(F: Ops, self: Tensor) -> Tensor:
     """log(sigmoid(self))."""
@@ -497,6 +501,7 @@ def onnx_softmax(name: str) -> Any:
     return symbolic
 
 
+@Precision(cuda="float32")
 @array("aten::softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", namespaces=SOFTMAX_NAMESPACES,
        kernel=Kernel("norm"), type=_softmax_type, samples=_softmax_samples, onnx=onnx_softmax("Softmax"),
        grad=dict(self=lambda F, g, out, dim, self_meta:
@@ -550,6 +555,7 @@ def _(g: OnnxWriter, self: Value, dim: int, dtype: DType | None) -> Value:
     return g.op("Where", unseen, g.constant(0, like=self), shares)
 
 
+@Precision(cuda="float32")
 @array("aten::log_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", namespaces=SOFTMAX_NAMESPACES,
        kernel=Kernel("norm"), type=_softmax_type, samples=_softmax_samples, onnx=onnx_softmax("LogSoftmax"),
        grad=dict(self=lambda F, g, out, dim, self_meta:

@@ -13,6 +13,7 @@ from jit.ir import dtypes
 from jit.ir.errors import DTypeError, ShapeError, UsageError
 from jit.ir.geometry import wrap_dim
 from jit.ir.op import absent, array, composite
+from jit.ir.precision import Precision
 from jit.ir.samples import Sample, make, sample, strided, whole
 from jit.ir.types import TensorType
 
@@ -572,6 +573,7 @@ def _wide(F: Ops, x: Tensor) -> Tensor:
     return F._to_copy(x, dtype=dtypes.int64) if x.dtype is dtypes.bool_ else x
 
 
+@Precision(cuda="given")
 @composite("aten::vander(Tensor x, int? N=None, bool increasing=False) -> Tensor", namespaces=("jit",))
 def vander(F: Ops, x: Tensor, N: int | None, increasing: bool) -> Tensor:
     """The powers of a vector's elements, [n, N]: from N - 1 down to 0, or up if `increasing`."""
@@ -583,6 +585,7 @@ def vander(F: Ops, x: Tensor, N: int | None, increasing: bool) -> Tensor:
     return _powers(F, _wide(F, x), count, increasing)
 
 
+@Precision(cuda="given")
 @composite("aten::linalg_vander(Tensor x, *, int? N=None) -> Tensor", namespaces=("linalg",))
 def linalg_vander(F: Ops, x: Tensor, N: int | None) -> Tensor:
     """The powers 0 to N - 1 of the elements along the last dim: [..., n] gives [..., n, N]."""

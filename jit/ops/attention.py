@@ -17,6 +17,7 @@ import numpy as np
 from jit.ir.errors import DTypeError, ShapeError, UsageError
 from jit.ir.kernel import Kernel
 from jit.ir.op import array, composite
+from jit.ir.precision import LOWER
 from jit.ir.samples import Sample, make, sample
 from jit.ir.scalars import square_root
 from jit.ir.types import TensorType
@@ -136,6 +137,7 @@ def _is_attended(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None,
     return mask is None or mask.ndim <= query.ndim
 
 
+@LOWER
 @composite("aten::scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, "
            "float dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor",
            namespaces=("nn.functional",))  # fmt: skip

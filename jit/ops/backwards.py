@@ -17,6 +17,7 @@ from jit.ir.errors import ShapeError, UsageError
 from jit.ir.geometry import wrap_dim
 from jit.ir.kernel import Kernel
 from jit.ir.op import array, composite, pointwise
+from jit.ir.precision import Precision
 from jit.ir.rows import OnArrays
 from jit.ir.samples import Sample, make, sample, strided
 from jit.ir.types import TensorType
@@ -422,6 +423,7 @@ def _widened(dtype: DType, half_to_float: bool) -> DType | None:
     return dtypes.float32 if half_to_float else None
 
 
+@Precision(cuda="given")
 @composite("aten::_softmax(Tensor self, int dim, bool half_to_float) -> Tensor", namespaces=("jit",),
            samples=_plain_samples)  # fmt: skip
 def _softmax(F: Ops, self: Tensor, dim: int, half_to_float: bool) -> Tensor:
@@ -429,6 +431,7 @@ def _softmax(F: Ops, self: Tensor, dim: int, half_to_float: bool) -> Tensor:
     return F.softmax(self, dim, _widened(self.dtype, half_to_float))
 
 
+@Precision(cuda="given")
 @composite("aten::_log_softmax(Tensor self, int dim, bool half_to_float) -> Tensor", namespaces=("jit",),
            samples=_plain_samples)  # fmt: skip
 def _log_softmax(F: Ops, self: Tensor, dim: int, half_to_float: bool) -> Tensor:

@@ -18,6 +18,7 @@ from jit import ops  # noqa: F401  (fills the registry)
 from jit.ir.dtypes import DType
 from jit.ir.kernel import POINTWISE, Kernel
 from jit.ir.op import REGISTRY, Op
+from jit.ir.precision import DEFAULTS
 from jit.ir.sources import place_of, source_of
 
 PARTS = "through its parts"
@@ -178,10 +179,15 @@ they have their own.
 or scan of rows; what follows from positions, in whichever loop reads it; a step of its own; "none" runs with numpy.
 *CUDA*: what computes it on a GPU: "kernel", a loop of a fused group in a recording, and CuPy elsewhere; "library", CuPy
 everywhere; "host", the CPU, which gets copies of the operands and gives one of the result back.
+*Autocast*: what it computes in where `jit.autocast` is on, on the CPU and on a GPU; nothing if it takes its operands as
+they are: "lower", the dtype of the region; "widest", float32 if an operand is; "given", as they are, parts included.
 """
 
 
-HEAD = ("| Declaration | Kind | Where | Gradient | ONNX | Kernel | CUDA |", "|---|---|---|---|---|---|---|")
+HEAD = (
+    "| Declaration | Kind | Where | Gradient | ONNX | Kernel | CUDA | Autocast |",
+    "|---|---|---|---|---|---|---|---|",
+)
 
 
 def page() -> str:
@@ -198,7 +204,7 @@ def _section(family: str) -> str:
 def _row(op: Op) -> str:
     where = ", ".join([*op.namespaces, *([f"`{op.schema.name}_`"] if op.has_inplace else [])]) or "internal"
     declaration = str(op.schema).replace("|", "\\|").removeprefix("aten::")
-    facets = (op.kind, where, _gradient(op), _exported(op), _compiled(op), _on_gpu(op))
+    facets = (op.kind, where, _gradient(op), _exported(op), compiled(op), on_gpu(op), _in_regions(op))
     return f"| `{declaration}` | {' | '.join(facets)} |"
 
 
@@ -217,7 +223,7 @@ def _exported(op: Op) -> str:
     return ", ".join(f"`{name}`" for name in dict.fromkeys(found)) or "own"
 
 
-def _compiled(op: Op) -> str:
+def compiled(op: Op) -> str:
     """The way a plan computes an operator, in a few words."""
     if op.kind in ("view", "composite"):
         return "free" if op.kind == "view" else PARTS
@@ -227,13 +233,22 @@ def _compiled(op: Op) -> str:
     return ", ".join(dict.fromkeys(word for word in (form, op.kernel.step) if word)) or "none"
 
 
-def _on_gpu(op: Op) -> str:
+def on_gpu(op: Op) -> str:
     """The place where an operator runs whose operands lie on a GPU, in a few words."""
     if op.kind in ("view", "composite"):
         return "free" if op.kind == "view" else PARTS
     if op.runs_on_host:
         return "host"
     return "kernel" if op.kind == "pointwise" or op.kernel.form else "library"
+
+
+def _in_regions(op: Op) -> str:
+    """The precision in which an operator computes under `autocast`, in a few words."""
+    if op.precision is None:
+        return ""
+    if op.precision.cpu == op.precision.cuda:
+        return str(op.precision.cpu)
+    return ", ".join(f"{kind}: {word}" for kind in DEFAULTS if (word := op.precision.on(kind)) is not None)
 
 
 # -- the program -------------------------------------------------------------------------------------------------

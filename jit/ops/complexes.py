@@ -19,6 +19,7 @@ from jit.ir import dtypes
 from jit.ir.errors import DTypeError, ShapeError
 from jit.ir.geometry import Geometry
 from jit.ir.op import Refusal, composite, pointwise, view
+from jit.ir.precision import Precision
 from jit.ir.samples import Sample, make, sample, strided, unary
 
 from .pointwise import onnx_sign
@@ -152,6 +153,7 @@ def _(m: Numpy, real: Array, imag: Array) -> Array:
     return out
 
 
+@Precision(cpu="float32")
 @floats_with_complex
 @pointwise("aten::polar(Tensor abs, Tensor angle) -> Tensor", cost=50, result=dtypes.complex_of, holomorphic=False,
            namespaces=("jit",),
@@ -199,6 +201,7 @@ def view_as_real(geometry: Geometry) -> Geometry:
     return Geometry((*geometry.sizes, 2), (*(2 * s for s in geometry.strides), 1), 2 * geometry.offset)
 
 
+@Precision(cpu="float32")
 @view("aten::view_as_complex(Tensor(a) self) -> Tensor(a)", result=dtypes.complex_of, holomorphic=False,
       onnx=lambda g, self: g.from_pairs(self),
       grad=dict(self=lambda F, g: F.view_as_real(g)),

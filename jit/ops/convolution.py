@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from jit.ir.errors import DTypeError, ShapeError, UsageError
 from jit.ir.kernel import Kernel
 from jit.ir.op import array, composite
+from jit.ir.precision import LOWER, Precision
 from jit.ir.samples import Sample, make, sample, strided
 from jit.ir.settings import Settings, settings_for_call
 from jit.ir.sizes import any_symbolic
@@ -119,6 +120,7 @@ def _meetings(places: KnownType, weight: KnownType) -> int:
     return int(2 * places.numel * (weight.numel // max(weight.sizes[0], 1)))
 
 
+@Precision(cuda="lower")
 @array("aten::convolution(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, "
        "bool transposed, int[] output_padding, int groups) -> Tensor",
        kernel=Kernel(step="convolution", product="matrices", flops=_flops), namespaces=("jit",))  # fmt: skip
@@ -344,6 +346,7 @@ def _() -> Iterator[Sample]:
 # -- under other names -------------------------------------------------------------------------------------------
 
 
+@LOWER
 @array("aten::_convolution(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, "
        "bool transposed, int[] output_padding, int groups, bool benchmark, bool deterministic, bool cudnn_enabled, "
        "bool allow_tf32=True) -> Tensor",
@@ -490,6 +493,7 @@ def _conv_named(
     return _conv(F, n, input, weight, bias, stride, [t // 2 for t in totals], dilation, groups)
 
 
+@LOWER
 @composite("aten::conv1d(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, int[1] padding=0, "
            "int[1] dilation=1, int groups=1) -> Tensor", namespaces=_FACES)  # fmt: skip
 def conv1d(
@@ -505,6 +509,7 @@ def _() -> Iterator[Sample]:
     yield sample(make(3, 7), make(4, 3, 3, seed=1), note="unbatched")
 
 
+@LOWER
 @composite("aten::conv1d.padding(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, "
            "str padding='valid', int[1] dilation=1, int groups=1) -> Tensor", namespaces=_FACES)  # fmt: skip
 def conv1d_named(
@@ -518,6 +523,7 @@ def _() -> Iterator[Sample]:
     yield sample(make(2, 3, 7), make(4, 3, 2, seed=1), padding="same")
 
 
+@LOWER
 @composite("aten::conv2d(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, int[2] padding=0, "
            "int[2] dilation=1, int groups=1) -> Tensor", namespaces=_FACES)  # fmt: skip
 def conv2d(
@@ -534,6 +540,7 @@ def _() -> Iterator[Sample]:
     yield sample(make(2, 3, 3), make(2, 2, 2, 2, seed=1), note="unbatched")
 
 
+@LOWER
 @composite("aten::conv2d.padding(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, "
            "str padding='valid', int[2] dilation=1, int groups=1) -> Tensor", namespaces=_FACES)  # fmt: skip
 def conv2d_named(
@@ -548,6 +555,7 @@ def _() -> Iterator[Sample]:
     yield sample(make(1, 2, 4, 3), make(2, 2, 3, 2, seed=1), padding="valid")
 
 
+@LOWER
 @composite("aten::conv3d(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, int[3] padding=0, "
            "int[3] dilation=1, int groups=1) -> Tensor", namespaces=_FACES)  # fmt: skip
 def conv3d(
@@ -562,6 +570,7 @@ def _() -> Iterator[Sample]:
     yield sample(make(1, 2, 2, 2, 2), make(1, 2, 2, 2, 2, seed=1), make(1, seed=2), 1, [1, 0, 0])
 
 
+@LOWER
 @composite("aten::conv3d.padding(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, "
            "str padding='valid', int[3] dilation=1, int groups=1) -> Tensor", namespaces=_FACES)  # fmt: skip
 def conv3d_named(
@@ -591,6 +600,7 @@ def _conv_transpose(
     return _batched(F, f"conv_transpose{n}d", input, weight, run)
 
 
+@LOWER
 @composite("aten::conv_transpose1d(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, int[1] padding=0, "
            "int[1] output_padding=0, int groups=1, int[1] dilation=1) -> Tensor", namespaces=_FACES)  # fmt: skip
 def conv_transpose1d(
@@ -606,6 +616,7 @@ def _() -> Iterator[Sample]:
     yield sample(make(2, 3, 4), make(3, 2, 3, seed=1), make(2, seed=2), 2, 1, 1)
 
 
+@LOWER
 @composite("aten::conv_transpose2d.input(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, "
            "int[2] padding=0, int[2] output_padding=0, int groups=1, int[2] dilation=1) -> Tensor",
            namespaces=_FACES)  # fmt: skip
@@ -623,6 +634,7 @@ def _() -> Iterator[Sample]:
     yield sample(make(2, 2, 2), make(2, 1, 3, 2, seed=1), note="unbatched")
 
 
+@LOWER
 @composite("aten::conv_transpose3d.input(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, "
            "int[3] padding=0, int[3] output_padding=0, int groups=1, int[3] dilation=1) -> Tensor",
            namespaces=_FACES)  # fmt: skip

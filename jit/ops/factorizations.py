@@ -14,6 +14,7 @@ import numpy as np
 from jit.ir import dtypes
 from jit.ir.errors import LinAlgError, ShapeError, UsageError
 from jit.ir.op import Refusal, absent, array, composite
+from jit.ir.precision import Precision
 from jit.ir.samples import Sample, make, sample
 from jit.ir.types import TensorType
 
@@ -229,6 +230,7 @@ def linalg_lu_solve(F: Ops, LU: Tensor, pivots: Tensor, B: Tensor, left: bool, a
 _adjoint = adjoint
 
 
+@Precision(cpu="float32")
 @composite("aten::lu_solve(Tensor self, Tensor LU_data, Tensor LU_pivots) -> Tensor")
 def lu_solve(F: Ops, self: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
     """X with A X = self, where LU_data and LU_pivots factor A."""
@@ -274,6 +276,7 @@ def _() -> Iterator[Sample]:
 # -- Cholesky ----------------------------------------------------------------------------------------------------
 
 
+@Precision(cpu="float32")
 @wide_floats
 @array("aten::linalg_cholesky_ex(Tensor self, *, bool upper=False, bool check_errors=False) -> (Tensor L, Tensor info)",
        raises=True, runs_on_host=True,
@@ -313,12 +316,14 @@ def _(F: Ops, g: Tensor, needs: Sequence[bool], out: Sequence[Tensor], upper: bo
 cholesky_ex.holomorphic = False
 
 
+@Precision(cpu="float32")
 @composite("aten::linalg_cholesky(Tensor self, *, bool upper=False) -> Tensor", namespaces=LINALG)
 def linalg_cholesky(F: Ops, self: Tensor, upper: bool) -> Tensor:
     """The triangle L with L L^H = self, or U with U^H U = self, of positive definite matrices."""
     return F.linalg_cholesky_ex(self, upper=upper, check_errors=True)[0]
 
 
+@Precision(cpu="float32")
 @composite("aten::cholesky(Tensor self, bool upper=False) -> Tensor")
 def cholesky(F: Ops, self: Tensor, upper: bool) -> Tensor:
     """The triangle L with L L^H = self, or U with U^H U = self, of positive definite matrices."""
@@ -334,6 +339,7 @@ def _() -> Iterator[Sample]:
     yield sample(symmetric(3, 3, dtype="float32"), note="float32", grad=False, onnx=False)
 
 
+@Precision(cpu="float32")
 @composite("aten::cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor")
 def cholesky_solve(F: Ops, self: Tensor, input2: Tensor, upper: bool) -> Tensor:
     """X with A X = self, where input2 is A's Cholesky factor."""
@@ -342,6 +348,7 @@ def cholesky_solve(F: Ops, self: Tensor, input2: Tensor, upper: bool) -> Tensor:
     return F.linalg_solve_triangular(adjoint(F, L), lower, upper=True)
 
 
+@Precision(cpu="float32")
 @composite("aten::cholesky_inverse(Tensor self, bool upper=False) -> Tensor")
 def cholesky_inverse(F: Ops, self: Tensor, upper: bool) -> Tensor:
     """The inverse of A, where self is A's Cholesky factor."""
@@ -364,6 +371,7 @@ def _() -> Iterator[Sample]:
 # -- QR ----------------------------------------------------------------------------------------------------------
 
 
+@Precision(cpu="float32")
 @wide_floats
 @array('aten::linalg_qr(Tensor A, str mode="reduced") -> (Tensor Q, Tensor R)', promote=("A",), namespaces=LINALG,
        differentiable=(0, 1), onnx=NO_ONNX)  # fmt: skip
@@ -425,6 +433,7 @@ def _square_qr(F: Ops, gQ: Tensor, gR: Tensor, Q: Any, R: Tensor) -> Tensor:
 linalg_qr.holomorphic = False
 
 
+@Precision(cpu="float32")
 @composite("aten::qr(Tensor self, bool some=True) -> (Tensor Q, Tensor R)")
 def qr(F: Ops, self: Tensor, some: bool) -> Sequence[Tensor]:
     """(Q, R) whose product is self: orthonormal columns, upper triangle."""
@@ -442,6 +451,7 @@ def _() -> Iterator[Sample]:
 # -- eigenvalues -------------------------------------------------------------------------------------------------
 
 
+@Precision(cpu="float32")
 @wide_floats
 @array('aten::linalg_eigh(Tensor self, str UPLO="L") -> (Tensor eigenvalues, Tensor eigenvectors)', raises=True,
        promote=("self",),
@@ -480,6 +490,7 @@ def _(F: Ops, g: Sequence[Tensor], needs: Sequence[bool], out: Sequence[Tensor])
 linalg_eigh.holomorphic = False
 
 
+@Precision(cpu="float32")
 @composite('aten::linalg_eigvalsh(Tensor self, str UPLO="L") -> Tensor', namespaces=LINALG)
 def linalg_eigvalsh(F: Ops, self: Tensor, UPLO: str) -> Tensor:
     """The ascending eigenvalues of symmetric or Hermitian matrices; one triangle is read."""
@@ -493,6 +504,7 @@ def _() -> Iterator[Sample]:
     yield sample(symmetric(2, 3, 3), "U", note="batch", grad=False, onnx=False)
 
 
+@Precision(cpu="float32")
 @wide_floats
 @array("aten::linalg_eig(Tensor self) -> (Tensor eigenvalues, Tensor eigenvectors)", raises=True, promote=("self",),
        namespaces=LINALG, differentiable=(0, 1), onnx=NO_ONNX)  # fmt: skip
@@ -534,6 +546,7 @@ def _(
 linalg_eig.holomorphic = False
 
 
+@Precision(cpu="float32")
 @composite("aten::linalg_eigvals(Tensor self) -> Tensor", namespaces=LINALG)
 def linalg_eigvals(F: Ops, self: Tensor) -> Tensor:
     """The complex eigenvalues of square matrices."""
@@ -550,6 +563,7 @@ def _() -> Iterator[Sample]:
 # -- singular values ---------------------------------------------------------------------------------------------
 
 
+@Precision(cpu="float32")
 @wide_floats
 @array("aten::linalg_svd(Tensor A, bool full_matrices=True) -> (Tensor U, Tensor S, Tensor Vh)", raises=True,
        promote=("A",),
@@ -620,12 +634,14 @@ def _skew(F: Ops, x: Tensor) -> Tensor:
 linalg_svd.holomorphic = False
 
 
+@Precision(cpu="float32")
 @composite("aten::linalg_svdvals(Tensor A) -> Tensor", namespaces=LINALG)
 def linalg_svdvals(F: Ops, A: Tensor) -> Tensor:
     """The descending singular values of matrices."""
     return F.linalg_svd(A, False)[1]
 
 
+@Precision(cpu="float32")
 @composite("aten::svd(Tensor self, bool some=True, bool compute_uv=True) -> (Tensor U, Tensor S, Tensor V)")
 def svd(F: Ops, self: Tensor, some: bool, compute_uv: bool) -> Sequence[Tensor]:
     """(U, S, V) with U diag(S) V^H = self; without compute_uv, U and V are zeros."""

@@ -22,6 +22,7 @@ from jit.ir.dtypes import DType
 from jit.ir.errors import DimError, DTypeError, ShapeError, UsageError
 from jit.ir.geometry import wrap_dim
 from jit.ir.op import Op, array, composite
+from jit.ir.precision import Precision
 from jit.ir.samples import Sample, make, sample, strided
 from jit.ir.types import TensorType
 
@@ -393,7 +394,7 @@ def _declare(kind: str) -> tuple[Op, Op, Op]:
 
     one.__doc__, several.__doc__ = _SAID[kind].format("one dim"), _SAID[kind].format("several dims")
     given = _samples(from_half, function is _to_half)
-    facets: dict[str, Any] = {"namespaces": ("fft",)}
+    facets: dict[str, Any] = {"namespaces": ("fft",), "precision": Precision(cpu="float32")}
     return (
         composite(f"aten::fft_{kind}(Tensor self, int? n=None, int dim=-1, str? norm=None) -> Tensor",
                   samples=lambda: given(1), **facets)(one),

@@ -12,6 +12,7 @@ from jit.ir.dtypes import DType
 from jit.ir.errors import DTypeError, ShapeError, UnwrittenError, UsageError
 from jit.ir.geometry import broadcast_shapes
 from jit.ir.op import absent, array, composite
+from jit.ir.precision import FLOAT32
 from jit.ir.samples import Sample, make, sample, strided
 from jit.ir.types import TensorType
 
@@ -328,6 +329,7 @@ def _() -> Iterator[Sample]:
 # -- distances ---------------------------------------------------------------------------------------------------
 
 
+@FLOAT32
 @composite("aten::cdist(Tensor x1, Tensor x2, float p=2.0, str? compute_mode=None) -> Tensor", namespaces=("jit",))
 def cdist(F: Ops, x1: Tensor, x2: Tensor, p: float, compute_mode: str | None) -> Tensor:
     """The p-norms of the differences of each row of x1, [..., n, k], and each of x2, [..., m, k]: [..., n, m]."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from jit.ir import dtypes
 from jit.ir.errors import DTypeError, ShapeError, UsageError
 from jit.ir.op import composite
+from jit.ir.precision import Precision
 from jit.ir.samples import Sample, make, sample, strided
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ ZEROS, BORDER, REFLECTION = range(3)
 # -- grids -------------------------------------------------------------------------------------------------------
 
 
+@Precision(cuda="given")
 @composite("aten::affine_grid_generator(Tensor theta, int[] size, bool align_corners) -> Tensor", namespaces=("jit",))
 def affine_grid_generator(F: Ops, theta: Tensor, size: Ints, align_corners: bool) -> Tensor:
     """The grid [N, H, W, 2] or [N, D, H, W, 3] to which the affine maps `theta` send an output of sizes `size`."""
@@ -197,6 +199,7 @@ def _multiplied(F: Ops, taps: Sequence[Any], sizes: Sequence[Any], shape: list[A
 _SAMPLER = "Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners"
 
 
+@Precision(cpu="float32", cuda="widest")
 @composite(f"aten::grid_sampler({_SAMPLER}) -> Tensor", namespaces=("jit",))
 def grid_sampler(
     F: Ops, input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
@@ -207,6 +210,7 @@ def grid_sampler(
     return sampler(input, grid, interpolation_mode, padding_mode, align_corners)
 
 
+@Precision(cpu="float32")
 @composite(f"aten::grid_sampler_2d({_SAMPLER}) -> Tensor", namespaces=("jit",))
 def grid_sampler_2d(
     F: Ops, input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
@@ -216,6 +220,7 @@ def grid_sampler_2d(
     return _sampled(F, input, grid, interpolation_mode, padding_mode, align_corners)
 
 
+@Precision(cpu="float32")
 @composite(f"aten::grid_sampler_3d({_SAMPLER}) -> Tensor", namespaces=("jit",))
 def grid_sampler_3d(
     F: Ops, input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool

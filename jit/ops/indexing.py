@@ -17,6 +17,7 @@ from jit.ir.fitting import fitted
 from jit.ir.geometry import broadcast_shapes, wrap_dim
 from jit.ir.kernel import Kernel
 from jit.ir.op import absent, array, composite
+from jit.ir.precision import Precision
 from jit.ir.samples import Sample, make, sample, strided
 from jit.ir.types import TensorType
 
@@ -281,6 +282,7 @@ def _() -> Iterator[Sample]:
     yield sample(make(3, 4), 1, _places([3, 3], [1, 2]), 3, reduce="multiply")
 
 
+@Precision(cuda="widest")
 @array("aten::scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", raises=True, inplace=True,
        grad=dict(self=lambda F, g: g,
                  src=lambda F, g, src_meta, dim, index: _padded_gather(F, g, dim, index, src_meta)))  # fmt: skip
@@ -461,6 +463,7 @@ def _() -> Iterator[Sample]:
     yield sample(strided(make(3, 4)), 1, _places(3), make(3, 1, seed=1), note="strided")
 
 
+@Precision(cpu="widest")
 @array("aten::index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor", raises=True, inplace=True,
        kernel=Kernel(moves=True),
        grad=dict(self=lambda F, g, dim, index: F.index_fill(g, dim, index, 0),
@@ -692,6 +695,7 @@ def _() -> Iterator[Sample]:
     yield sample(strided(make(3, 4)), [_places(2, 0, 2)], note="strided")
 
 
+@Precision(cuda="widest")
 @array("aten::index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor", raises=True,
        inplace=True,
        grad=dict(self=lambda F, g, indices, values_meta, accumulate:

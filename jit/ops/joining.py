@@ -13,6 +13,7 @@ from jit.ir.fitting import fitted
 from jit.ir.geometry import broadcast_shapes, wrap_dim, wrap_dims
 from jit.ir.kernel import Kernel
 from jit.ir.op import absent, array, composite
+from jit.ir.precision import WIDEST, Precision
 from jit.ir.samples import Sample, make, sample, strided
 from jit.ir.types import TensorType
 
@@ -42,6 +43,7 @@ def _joined_shape(shapes: Any, dim: int) -> tuple[list[int], int]:
     return [*first[:at], sum(s[at] for s in real), *first[at + 1 :]], at
 
 
+@WIDEST
 @array("aten::cat(Tensor[] tensors, int dim=0) -> Tensor", namespaces=("jit",), aliases=("concat", "concatenate"),
        kernel=Kernel("join", step="join", moves=True),
        promote="common", grad=lambda F, g, tensors_meta, dim: (_cut(F, g, tensors_meta, dim),))  # fmt: skip
@@ -97,6 +99,7 @@ def _() -> Iterator[Sample]:
     yield sample([make(2, dtype="float16"), make(1, dtype="float16")], note="half", grad=False)
 
 
+@WIDEST
 @composite("aten::stack(Tensor[] tensors, int dim=0) -> Tensor", kernel=Kernel(moves=True), namespaces=("jit",))
 def stack(F: Ops, tensors: Sequence[Tensor], dim: int) -> Tensor:
     """The tensors, all of the same sizes, side by side in a new dim."""
@@ -220,6 +223,7 @@ def _check_pad(mode: str, shape: Ints, pad: Ints) -> list[tuple[int, int]]:
     return pairs
 
 
+@Precision(cpu="float32")
 @array("aten::edge_pad_nd(Tensor self, int[] pad, str mode) -> Tensor", kernel=Kernel(moves=True), namespaces=(),
        grad=dict(self=lambda F, g, self_meta, pad, mode:
                  F.edge_pad_nd_backward(g, self_meta.shape, pad, mode)))  # fmt: skip

@@ -11,6 +11,7 @@ from jit.ir.errors import DTypeError, ShapeError, UsageError
 from jit.ir.geometry import broadcast_shapes, wrap_dim
 from jit.ir.kernel import Kernel
 from jit.ir.op import array, composite
+from jit.ir.precision import LOWER, Precision
 from jit.ir.samples import Sample, make, sample, strided
 from jit.ir.types import TensorType
 
@@ -68,6 +69,7 @@ def _grad_of_right(F: Ops, g: Tensor, self: Tensor, mat2_geometry: Meta) -> Any:
     return F.mm(F.t(self), g) if rows >= columns else F.t(F.mm(F.t(g), self))
 
 
+@LOWER
 @array("aten::mm(Tensor self, Tensor mat2) -> Tensor", onnx="MatMul",
        kernel=Kernel(step="product", product="matrices", flops=lambda out, mat2: 2 * out.numel * mat2.sizes[-2]),
        grad=dict(self=lambda F, g, mat2: F.mm(g, F.t(mat2)), mat2=_grad_of_right))  # fmt: skip
@@ -94,6 +96,7 @@ def _() -> Iterator[Sample]:
     yield sample(whole, make(3, 2, low=-9, high=9, dtype="int64"), note="integer", grad=False)
 
 
+@LOWER
 @array("aten::bmm(Tensor self, Tensor mat2) -> Tensor", onnx="MatMul",
        kernel=Kernel(step="product", product="matrices", flops=lambda out, mat2: 2 * out.numel * mat2.sizes[-2]),
        grad=dict(self=lambda F, g, mat2: F.bmm(g, F.transpose(mat2, 1, 2)),
@@ -117,6 +120,7 @@ def _() -> Iterator[Sample]:
     yield sample(make(0, 2, 3), make(0, 3, 2), note="empty")
 
 
+@Precision(cuda="lower")
 @array("aten::mv(Tensor self, Tensor vec) -> Tensor", onnx="MatMul",
        kernel=Kernel(step="product", product="vectors", flops=lambda out, self: 2 * self.numel),
        grad=dict(self=lambda F, g, vec: F.outer(g, vec), vec=lambda F, g, self: F.mv(F.t(self), g)))  # fmt: skip
@@ -139,6 +143,7 @@ def _() -> Iterator[Sample]:
     yield sample(make(2, 0), make(0), note="empty", onnx=False)
 
 
+@Precision(cuda="widest")
 @array("aten::dot(Tensor self, Tensor tensor) -> Tensor", onnx="MatMul",
        kernel=Kernel(step="inner product", product="vectors", flops=lambda out, self: 2 * self.numel),
        grad=dict(self=lambda F, g, tensor: g * tensor, tensor=lambda F, g, self: g * self))  # fmt: skip
@@ -194,6 +199,7 @@ def _plus(m: Numpy, name: str, self: Array, product: Any, beta: Number, alpha: N
     return product if beta == 0 else product + _scaled(self, beta)
 
 
+@LOWER
 @array("aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", inplace=True,
        kernel=Kernel(step="product and sum", product="matrices", flops=lambda out, mat2: 2 * out.numel * mat2.sizes[0]),
        grad=dict(self=lambda F, g, self_meta, beta: sum_to(F, _scaled(g, beta), self_meta.shape),
@@ -235,6 +241,7 @@ def _() -> Iterator[Sample]:
     yield sample(make(2, 4), make(2, 3, seed=1), make(3, 4, seed=2), beta=0)
 
 
+@LOWER
 @array("aten::baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
        kernel=Kernel(step="product and sum", product="matrices",
                      flops=lambda out, batch2: 2 * out.numel * batch2.sizes[1]),
@@ -267,6 +274,7 @@ def _() -> Iterator[Sample]:
     yield sample(make(4), make(2, 2, 3, seed=1), make(2, 3, 4, seed=2), beta=0.5, alpha=2.0, note="broadcast")
 
 
+@Precision(cuda="lower")
 @composite("aten::addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
            inplace=True)  # fmt: skip
 def addmv(F: Ops, self: Tensor, mat: Tensor, vec: Tensor, beta: Number, alpha: Number) -> Tensor:
@@ -280,6 +288,7 @@ def _() -> Iterator[Sample]:
     yield sample(make(2), make(2, 3, seed=1), make(3, seed=2), beta=0.5, alpha=2.0)
 
 
+@Precision(cuda="lower")
 @composite("aten::addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
            inplace=True)  # fmt: skip
 def addr(F: Ops, self: Tensor, vec1: Tensor, vec2: Tensor, beta: Number, alpha: Number) -> Tensor:
@@ -293,6 +302,7 @@ def _() -> Iterator[Sample]:
     yield sample(make(2, 3), make(2, seed=1), make(3, seed=2), beta=0.5, alpha=2.0)
 
 
+@LOWER
 @composite("aten::addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
            inplace=True)  # fmt: skip
 def addbmm(F: Ops, self: Tensor, batch1: Tensor, batch2: Tensor, beta: Number, alpha: Number) -> Tensor:
@@ -319,6 +329,7 @@ def _() -> Iterator[Sample]:
 # -- any rank ----------------------------------------------------------------------------------------------------
 
 
+@LOWER
 @composite("aten::matmul(Tensor self, Tensor other) -> Tensor", onnx="MatMul", namespaces=("jit", "Tensor", "linalg"))
 def matmul(F: Ops, self: Tensor, other: Tensor) -> Tensor:
     """The matrix product over the last two dims; the dims before them broadcast.
@@ -364,6 +375,7 @@ def _() -> Iterator[Sample]:
     yield sample(make(2, 0, 3), make(3, 4), note="empty", onnx=False)
 
 
+@LOWER
 @composite(
     "aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor",
     kernel=Kernel(product="matrices", flops=lambda out, input: 2 * out.numel * input.sizes[-1]),
@@ -430,6 +442,7 @@ def _() -> Iterator[Sample]:
     yield sample(make(0, 3), make(4, 3, seed=1), make(4, seed=2), note="empty", onnx=False)
 
 
+@Precision(cuda="widest")
 @composite("aten::bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor",
            namespaces=("jit", "nn.functional"))  # fmt: skip
 def bilinear(F: Ops, input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -443,6 +456,7 @@ def _() -> Iterator[Sample]:
     yield sample(make(2, 3), make(2, 2, seed=1), make(4, 3, 2, seed=2), make(4, seed=3))
 
 
+@Precision(cuda="widest")
 @composite("aten::tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor",
            namespaces=("jit",))  # fmt: skip
 def tensordot(F: Ops, self: Tensor, other: Tensor, dims_self: Ints, dims_other: Ints) -> Tensor:
@@ -464,6 +478,7 @@ def tensordot(F: Ops, self: Tensor, other: Tensor, dims_self: Ints, dims_other: 
     return F.reshape(F.mm(a, b), [self.shape[d] for d in keep_left] + [other.shape[d] for d in keep_right])
 
 
+@Precision(cuda="widest")
 @composite("aten::tensordot.int(Tensor self, Tensor other, int dims=2) -> Tensor", namespaces=("jit",))
 def tensordot_inner(F: Ops, self: Tensor, other: Tensor, dims: int) -> Tensor:
     """The sums of products over the last `dims` dims of self and the first ones of other."""
@@ -486,6 +501,7 @@ def _() -> Iterator[Sample]:
     yield sample(make(2, 3), make(3, seed=1), [-1], [0])
 
 
+@Precision(cpu="float32", cuda="given")
 @composite("aten::trace(Tensor self) -> Tensor", namespaces=("Tensor", "linalg"))
 def matrix_trace(F: Ops, self: Tensor) -> Tensor:
     """The sum of the diagonal of a matrix."""
@@ -507,6 +523,7 @@ def _() -> Iterator[Sample]:
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
+@Precision(cuda="lower")
 @composite("aten::einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor", spreads=True,
            namespaces=("jit",))  # fmt: skip
 def einsum(F: Ops, equation: str, tensors: Sequence[Tensor], path: Ints | None) -> Tensor:
@@ -567,6 +584,7 @@ def _() -> Iterator[Sample]:
     yield sample("ij,ij->", [make(2, 3), make(2, 3, seed=1)], note="to 0-d")
 
 
+@LOWER
 @array("aten::sum_of_products(str equation, Tensor[] tensors) -> Tensor", namespaces=(),
        grad=lambda F, g, equation, tensors: (_product_grads(F, g, equation, tensors),))  # fmt: skip
 def sum_of_products(m: Numpy, equation: str, tensors: Sequence[Array]) -> Array:
@@ -629,6 +647,7 @@ def _() -> Iterator[Sample]:
 # -- distances and attention -------------------------------------------------------------------------------------
 
 
+@Precision(cuda="float32")
 @composite("aten::cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor",
            namespaces=("jit", "nn.functional"))  # fmt: skip
 def cosine_similarity(F: Ops, x1: Tensor, x2: Tensor, dim: int, eps: float) -> Tensor:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from jit.ir.errors import DimError, DTypeError, ShapeError, UsageError
 from jit.ir.op import absent, array, composite
+from jit.ir.precision import FLOAT32, Precision
 from jit.ir.samples import Sample, make, sample, strided
 from jit.ir.types import TensorType
 
@@ -37,6 +38,7 @@ def _share(g: Tensor, count: int, reduction: int) -> Tensor:
 # -- of differences ----------------------------------------------------------------------------------------------
 
 
+@FLOAT32
 @composite("aten::mse_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor", namespaces=("nn.functional",))
 def mse_loss(F: Ops, self: Tensor, target: Tensor, reduction: int) -> Tensor:
     """The squares of self - target, reduced."""
@@ -65,6 +67,7 @@ def _() -> Iterator[Sample]:
     yield sample(make(3, 4), make(3, 4, seed=1), make(3, 4, seed=2), 0)
 
 
+@FLOAT32
 @composite("aten::l1_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor", namespaces=("nn.functional",))
 def l1_loss(F: Ops, self: Tensor, target: Tensor, reduction: int) -> Tensor:
     """|self - target|, reduced."""
@@ -77,6 +80,7 @@ def _() -> Iterator[Sample]:
     yield sample(make(3, 4), make(3, 4, seed=1), 0)
 
 
+@FLOAT32
 @composite("aten::smooth_l1_loss(Tensor self, Tensor target, int reduction=Mean, float beta=1.0) -> Tensor",
            namespaces=("nn.functional",))  # fmt: skip
 def smooth_l1_loss(F: Ops, self: Tensor, target: Tensor, reduction: int, beta: float) -> Tensor:
@@ -96,6 +100,7 @@ def _() -> Iterator[Sample]:
     yield sample(make(3, 4), make(3, 4, seed=1), 0, 0.0)
 
 
+@FLOAT32
 @composite("aten::huber_loss(Tensor self, Tensor target, int reduction=Mean, float delta=1.0) -> Tensor",
            namespaces=("nn.functional",))  # fmt: skip
 def huber_loss(F: Ops, self: Tensor, target: Tensor, reduction: int, delta: float) -> Tensor:
@@ -115,6 +120,7 @@ def _() -> Iterator[Sample]:
 # -- of probabilities --------------------------------------------------------------------------------------------
 
 
+@Precision(cpu="float32", cuda="refused")
 @composite("aten::binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean) -> Tensor",
            namespaces=("nn.functional",))  # fmt: skip
 def binary_cross_entropy(F: Ops, self: Tensor, target: Tensor, weight: Tensor | None, reduction: int) -> Tensor:
@@ -155,6 +161,7 @@ def _() -> Iterator[Sample]:
     yield sample(make(3, low=0.1, high=0.9), make(3, low=0, high=1, seed=1), reduction=0)
 
 
+@FLOAT32
 @composite("aten::binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, "
            "Tensor? pos_weight=None, int reduction=Mean) -> Tensor", namespaces=("jit", "nn.functional"))  # fmt: skip
 def binary_cross_entropy_with_logits(
@@ -179,6 +186,7 @@ def _() -> Iterator[Sample]:
     yield sample(make(4, low=-90, high=90), make(4, low=0, high=1, seed=1), note="large", grad=False)
 
 
+@FLOAT32
 @composite("aten::kl_div(Tensor self, Tensor target, int reduction=Mean, *, bool log_target=False) -> Tensor",
            namespaces=("jit", "nn.functional"))  # fmt: skip
 def kl_div(F: Ops, self: Tensor, target: Tensor, reduction: int, log_target: bool) -> Tensor:
@@ -352,6 +360,7 @@ def _() -> Iterator[Sample]:
 _NLL = "Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, int ignore_index=-100"
 
 
+@FLOAT32
 @composite(f"aten::nll_loss({_NLL}) -> Tensor", namespaces=("nn.functional",), grad=_CONSTANTS)
 def nll_loss(F: Ops, self: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int) -> Tensor:
     """-self at the classes in target, weighted and reduced: log-probabilities [N, C, ...], classes [N, ...]."""
@@ -368,6 +377,7 @@ def _() -> Iterator[Sample]:
     yield sample(make(3, 4), _classes(1, 0, 3))
 
 
+@FLOAT32
 @composite(f"aten::nll_loss2d({_NLL}) -> Tensor", namespaces=(), grad=_CONSTANTS)
 def nll_loss2d(
     F: Ops, self: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int
@@ -386,6 +396,7 @@ def _() -> Iterator[Sample]:
     yield sample(make(2, 3, 2, 2), _classes([[1, 0], [2, 2]], [[0, 1], [1, 1]]))
 
 
+@FLOAT32
 @composite(f"aten::nll_loss_nd({_NLL}) -> Tensor", namespaces=(), grad=_CONSTANTS)
 def nll_loss_nd(
     F: Ops, self: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int
@@ -405,6 +416,7 @@ def _() -> Iterator[Sample]:
     yield sample(make(2, 3, 2), _classes([1, 0], [2, -100]), None, 2)
 
 
+@Precision(cpu="float32")
 @composite("aten::cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, "
            "int ignore_index=-100, float label_smoothing=0.0) -> Tensor", namespaces=(),
            grad=dict(weight=NOT_LEARNT))  # fmt: skip

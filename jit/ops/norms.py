@@ -29,6 +29,7 @@ from jit.ir.errors import DTypeError, ShapeError
 from jit.ir.geometry import wrap_dim
 from jit.ir.kernel import GROUP, Kernel
 from jit.ir.op import absent, array, composite
+from jit.ir.precision import Precision
 from jit.ir.samples import Sample, make, sample, strided
 from jit.ir.types import UNDEFINED, TensorType
 
@@ -620,6 +621,7 @@ def _rows(input: KnownType, normalized_shape: Ints, beside: bool = False) -> tup
     return tuple(range(lead) if beside else range(lead, input.ndim))
 
 
+@Precision(cuda="float32")
 @array("aten::native_layer_norm(Tensor input, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps) "
        "-> (Tensor, Tensor, Tensor)",
        kernel=Kernel("norm", reduces=lambda input, normalized_shape: _rows(input, normalized_shape)),
@@ -764,6 +766,7 @@ def _() -> Iterator[Sample]:
     yield sample(g, x, [4], mean, r, None, 1e-3, [True, False, False], grad=False)
 
 
+@Precision(cuda="float32")
 @composite("aten::layer_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, Tensor? bias=None, "
            "float eps=1e-05, bool cudnn_enable=True) -> Tensor", namespaces=("jit", "nn.functional"))  # fmt: skip
 def layer_norm(
@@ -1032,6 +1035,7 @@ def _() -> Iterator[Sample]:
     yield sample(*empty, make(4, seed=3), 0, *sizes[1:], every, note="empty", onnx=False)
 
 
+@Precision(cuda="float32")
 @composite("aten::group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, "
            "bool cudnn_enabled=True) -> Tensor", namespaces=("jit", "nn.functional"))  # fmt: skip
 def group_norm(
@@ -1056,6 +1060,7 @@ def _() -> Iterator[Sample]:
     yield sample(strided(make(2, 4, 3)), 4, note="strided")
 
 
+@Precision(cuda="float32")
 @composite("aten::rms_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor",
            namespaces=("jit", "nn.functional"))  # fmt: skip
 def rms_norm(F: Ops, input: Tensor, normalized_shape: Ints, weight: Tensor | None, eps: float | None) -> Tensor:
@@ -1095,6 +1100,7 @@ def _() -> Iterator[Sample]:
     yield sample(make(5, low=0.5), note="1-d")
 
 
+@Precision(cuda="given")
 @composite("aten::_weight_norm(Tensor v, Tensor g, int dim=0) -> Tensor", namespaces=("jit",))
 def _weight_norm(F: Ops, v: Tensor, g: Tensor, dim: int) -> Tensor:
     """v scaled to the norm `g` for each entry of `dim`: g * v / norm_except_dim(v, 2, dim)."""

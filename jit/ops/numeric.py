@@ -12,6 +12,7 @@ from jit.ir import dtypes
 from jit.ir.dtypes import DType
 from jit.ir.errors import DTypeError
 from jit.ir.op import Refusal, absent, array, composite, pointwise
+from jit.ir.precision import Precision
 from jit.ir.samples import SPECIAL, Sample, binary, make, sample, strided, unary, whole
 from jit.ir.types import TensorType
 
@@ -272,6 +273,7 @@ def _() -> Iterator[Sample]:
     yield sample(whole(4), 2, note="integer", grad=False)
 
 
+@Precision(cuda="given")
 @composite("aten::ldexp(Tensor self, Tensor other) -> Tensor", promote="common", inplace=True)
 def ldexp(F: Ops, self: Tensor, other: Tensor) -> Tensor:
     """self * 2 ** other."""

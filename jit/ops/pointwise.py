@@ -12,6 +12,7 @@ from jit.ir import dtypes
 from jit.ir.dtypes import DType
 from jit.ir.errors import DTypeError, UsageError
 from jit.ir.op import Op, Operand, Refusal, absent, composite, pointwise
+from jit.ir.precision import Precision
 from jit.ir.samples import SPECIAL, Sample, binary, make, sample, strided, unary, whole
 
 from .common import (
@@ -146,6 +147,7 @@ def _triples() -> Iterator[Sample]:
     yield sample(*(make(4, low=0.5, high=2, dtype="float16", seed=i) for i in range(3)), note="half", grad=False)
 
 
+@Precision(cuda="widest")
 @pointwise("aten::addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor", inplace=True,
            numpy=lambda m, self, tensor1, tensor2, value: self + times(tensor1 * tensor2, value),
            grad=dict(self=lambda F, g: g,
@@ -167,6 +169,7 @@ def _() -> Iterator[Sample]:
     yield sample(*(whole(4, seed=i) for i in range(3)), value=2, note="integer", grad=False)
 
 
+@Precision(cuda="widest")
 @Refusal(is_integral, "cast to a floating dtype first, e.g. x.float()")
 @pointwise("aten::addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor", inplace=True,
            cost=5, samples=_triples,
@@ -359,6 +362,7 @@ def fmod(m: Math, self: Elements, other: Elements) -> Elements:
     return m.fmod(self, other)
 
 
+@Precision(cuda="float32")
 @pointwise("aten::reciprocal(Tensor self) -> Tensor", cost=4, promote="float", inplace=True, onnx="Reciprocal",
            samples=unary(0.5, 3),
            grad=dict(self=lambda F, g, out: -g * (out * out)))  # fmt: skip
@@ -400,6 +404,7 @@ class _NegativePowers(Refusal):
             raise DTypeError(f"pow: an integer to a negative power is no integer; {self.way_out}")
 
 
+@Precision(cuda="float32")
 @_NegativePowers(is_integral, "cast to a floating dtype first, e.g. x.float()")
 @no_bool
 @pointwise("aten::pow(Tensor self, Tensor exponent) -> Tensor", cost=60, inplace=True,
@@ -494,6 +499,7 @@ def sqrt(m: Math, self: Elements) -> Elements:
     return m.sqrt(self)
 
 
+@Precision(cuda="float32")
 @pointwise("aten::rsqrt(Tensor self) -> Tensor", cost=8, promote="float", inplace=True, samples=unary(0.1, 4),
            onnx=lambda g, self: g.op("Reciprocal", g.op("Sqrt", self)),
            grad=dict(self=lambda F, g, out: g * (out * out * out) * -0.5))  # fmt: skip
@@ -505,6 +511,7 @@ def rsqrt(m: Math, self: Elements) -> Elements:
 # -- exponentials and logarithms ---------------------------------------------------------------------------------
 
 
+@Precision(cuda="float32")
 @pointwise("aten::exp(Tensor self) -> Tensor", cost=20, promote="float", inplace=True, onnx="Exp", samples=unary(),
            into=lambda np, out, self: np.exp(self, out=out),
            grad=dict(self=lambda F, g, out: g * out))  # fmt: skip
@@ -521,6 +528,7 @@ def exp2(m: Math, self: Elements) -> Elements:
     return m.exp2(self)
 
 
+@Precision(cuda="float32")
 @pointwise("aten::expm1(Tensor self) -> Tensor", cost=25, promote="float", inplace=True, samples=unary(),
            namespaces=("jit", "Tensor", "special"),
            grad=dict(self=lambda F, g, out: g * (out + 1)))  # fmt: skip
@@ -532,6 +540,7 @@ def expm1(m: Math, self: Elements) -> Elements:
 expm1.onnx(lambda g, self: onnx_expm1(g, self))
 
 
+@Precision(cuda="float32")
 @pointwise("aten::log(Tensor self) -> Tensor", promote="float", inplace=True, onnx="Log", samples=unary(0.1, 4),
            into=lambda np, out, self: np.log(self, out=out),
            cost=20, grad=dict(self=lambda F, g, self: g / self))  # fmt: skip
@@ -540,6 +549,7 @@ def log(m: Math, self: Elements) -> Elements:
     return m.log(self)
 
 
+@Precision(cuda="float32")
 @pointwise("aten::log2(Tensor self) -> Tensor", cost=60, promote="float", inplace=True, samples=unary(0.1, 4),
            onnx=lambda g, self: g.op("Div", g.op("Log", self), g.constant(LN_2, like=self)),
            grad=dict(self=lambda F, g, self: g / (self * LN_2)))  # fmt: skip
@@ -548,6 +558,7 @@ def log2(m: Math, self: Elements) -> Elements:
     return m.log2(self)
 
 
+@Precision(cuda="float32")
 @pointwise("aten::log10(Tensor self) -> Tensor", cost=60, promote="float", inplace=True, samples=unary(0.1, 4),
            onnx=lambda g, self: g.op("Div", g.op("Log", self), g.constant(LN_10, like=self)),
            grad=dict(self=lambda F, g, self: g / (self * LN_10)))  # fmt: skip
@@ -556,6 +567,7 @@ def log10(m: Math, self: Elements) -> Elements:
     return m.log10(self)
 
 
+@Precision(cuda="float32")
 @pointwise("aten::log1p(Tensor self) -> Tensor", cost=25, promote="float", inplace=True, samples=unary(-0.9, 3),
            namespaces=("jit", "Tensor", "special"), grad=dict(self=lambda F, g, self: g / (self + 1)))  # fmt: skip
 def log1p(m: Math, self: Elements) -> Elements:
@@ -700,6 +712,7 @@ def cos(m: Math, self: Elements) -> Elements:
     return m.cos(self)
 
 
+@Precision(cuda="float32")
 @pointwise("aten::tan(Tensor self) -> Tensor", cost=100, promote="float", inplace=True, onnx="Tan",
            samples=unary(-1, 1, double=False),
            grad=dict(self=lambda F, g, out: g * (1 + out * out)))  # fmt: skip
@@ -708,6 +721,7 @@ def tan(m: Math, self: Elements) -> Elements:
     return m.tan(self)
 
 
+@Precision(cuda="float32")
 @pointwise("aten::asin(Tensor self) -> Tensor", promote="float", inplace=True, aliases=("arcsin",), onnx="Asin",
            cost=100, samples=unary(-0.9, 0.9, double=False),
            grad=dict(self=lambda F, g, self: g * F.rsqrt(1 - self * self)))  # fmt: skip
@@ -716,6 +730,7 @@ def asin(m: Math, self: Elements) -> Elements:
     return m.arcsin(self)
 
 
+@Precision(cuda="float32")
 @pointwise("aten::acos(Tensor self) -> Tensor", promote="float", inplace=True, aliases=("arccos",), onnx="Acos",
            cost=100, samples=unary(-0.9, 0.9, double=False),
            grad=dict(self=lambda F, g, self: g * -F.rsqrt(1 - self * self)))  # fmt: skip
@@ -732,6 +747,7 @@ def atan(m: Math, self: Elements) -> Elements:
     return m.arctan(self)
 
 
+@Precision(cuda="widest")
 @ordered_only
 @pointwise("aten::atan2(Tensor self, Tensor other) -> Tensor", promote="float", inplace=True, aliases=("arctan2",),
            cost=100,
@@ -767,6 +783,7 @@ def _() -> Iterator[Sample]:
     yield sample(ends[:, None], ends, note="corners", grad=False)
 
 
+@Precision(cuda="float32")
 @pointwise("aten::sinh(Tensor self) -> Tensor", cost=100, promote="float", inplace=True, onnx="Sinh",
            samples=unary(-3, 3, double=False),
            grad=dict(self=lambda F, g, self: g * F.cosh(self)))  # fmt: skip
@@ -775,6 +792,7 @@ def sinh(m: Math, self: Elements) -> Elements:
     return m.sinh(self)
 
 
+@Precision(cuda="float32")
 @pointwise("aten::cosh(Tensor self) -> Tensor", cost=100, promote="float", inplace=True, onnx="Cosh",
            samples=unary(-3, 3, double=False),
            grad=dict(self=lambda F, g, self: g * F.sinh(self)))  # fmt: skip

@@ -11,6 +11,7 @@ from jit.ir.errors import DTypeError, ShapeError, UsageError
 from jit.ir.kernel import Kernel
 from jit.ir.op import array, composite
 from jit.ir.pooling import PoolGeometry, divisors
+from jit.ir.precision import Precision
 from jit.ir.samples import Sample, make, sample, strided
 from jit.ir.types import TensorType
 
@@ -345,6 +346,7 @@ def _() -> Iterator[Sample]:
     yield sample(make(1, 1, 2, 1, 2), make(1, 1, 4, 2, 2), [2, 2, 1], [2, 2, 1], [0] * 3, [1] * 3, False, places)
 
 
+@Precision(cpu="float32")
 @composite("aten::max_pool3d(Tensor input, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, "
            "bool ceil_mode=False) -> Tensor", namespaces=_FACES)  # fmt: skip
 def max_pool3d(
@@ -559,6 +561,7 @@ def _() -> Iterator[Sample]:
     yield sample(make(1, 1, 3, 3), make(1, 1, 5, 6), [2, 2], [2, 2], [0, 0], True, True, None, note="ceil")
 
 
+@Precision(cpu="float32")
 @array("aten::avg_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool ceil_mode=False, "
        "bool count_include_pad=True, int? divisor_override=None) -> Tensor", namespaces=("nn.functional",))  # fmt: skip
 def avg_pool3d(
@@ -819,6 +822,7 @@ def _() -> Iterator[Sample]:
     yield sample(make(2, 3, 7), 3)
 
 
+@Precision(cpu="float32")
 @array("aten::adaptive_avg_pool3d(Tensor self, int[3] output_size) -> Tensor", namespaces=("nn.functional",),
        grad=dict(self=lambda F, g, self: F._adaptive_avg_pool3d_backward(g, self)))  # fmt: skip
 def adaptive_avg_pool3d(m: Numpy, self: Array, output_size: Ints) -> Array:
@@ -964,6 +968,7 @@ def _() -> Iterator[Sample]:
     yield sample(make(1, 1, 2, 2), make(1, 1, 4, 4), np.array([[[[0, 3], [8, 10]]]], np.int64))
 
 
+@Precision(cpu="float32")
 @array("aten::adaptive_max_pool3d(Tensor self, int[3] output_size) -> (Tensor, Tensor)", namespaces=(),
        grad=lambda F, g, self, out: (F.adaptive_max_pool3d_backward(g, self, out[1]),))  # fmt: skip
 def adaptive_max_pool3d(m: Numpy, self: Array, output_size: Ints) -> Sequence[Array | None]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from jit.ir.errors import DTypeError, ShapeError, UsageError
 from jit.ir.geometry import broadcast_shapes, wrap_dim
 from jit.ir.op import composite
+from jit.ir.precision import LOWER, Precision
 from jit.ir.samples import Sample, make, sample
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ def linalg_cross(F: Ops, self: Tensor, other: Tensor, dim: int) -> Tensor:
     return _crossed(F, "linalg.cross", self, other, dim)
 
 
+@Precision(cuda="widest")
 @composite("aten::cross(Tensor self, Tensor other, int? dim=None) -> Tensor")
 def cross(F: Ops, self: Tensor, other: Tensor, dim: int | None) -> Tensor:
     """The cross product of the vectors along dim; without dim, along the first one of size 3."""
@@ -73,6 +75,7 @@ def _() -> Iterator[Sample]:
     yield sample(make(), make(2, seed=1), note="0-d")
 
 
+@Precision(cuda="widest")
 @composite("aten::vdot(Tensor self, Tensor other) -> Tensor")
 def vdot(F: Ops, self: Tensor, other: Tensor) -> Tensor:
     """The dot product of two vectors, the first conjugated."""
@@ -84,6 +87,7 @@ def _() -> Iterator[Sample]:
     yield sample(make(3), make(3, seed=1))
 
 
+@LOWER
 @composite("aten::linalg_vecdot(Tensor x, Tensor y, *, int dim=-1) -> Tensor", namespaces=("linalg",))
 def linalg_vecdot(F: Ops, x: Tensor, y: Tensor, dim: int) -> Tensor:
     """The dot products of the vectors along dim, the first conjugated."""
@@ -98,6 +102,7 @@ def _() -> Iterator[Sample]:
     yield sample(make(2, 3), make(2, 1, seed=1), dim=0)
 
 
+@Precision(cuda="float32")
 @composite("aten::dist(Tensor self, Tensor other, Scalar p=2) -> Tensor")
 def dist(F: Ops, self: Tensor, other: Tensor, p: Number) -> Tensor:
     """The p-norm of self - other."""
@@ -110,6 +115,7 @@ def _() -> Iterator[Sample]:
     yield sample(make(3), make(3, seed=1), 3)
 
 
+@Precision(cuda="float32")
 @composite("aten::pdist(Tensor self, float p=2) -> Tensor", namespaces=("jit", "nn.functional"))
 def pdist(F: Ops, self: Tensor, p: float) -> Tensor:
     """The p-norms of the differences of every two rows of a matrix [n, k], as a vector [n * (n - 1) / 2]."""
@@ -125,6 +131,7 @@ def _() -> Iterator[Sample]:
     yield sample(make(4, 3), 1.5)
 
 
+@Precision(cuda="float32")
 @composite("aten::renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor", inplace=True)
 def renorm(F: Ops, self: Tensor, p: Number, dim: int, maxnorm: Number) -> Tensor:
     """self with the slices along dim whose p-norm is above maxnorm scaled down to it."""

@@ -25,6 +25,7 @@ import numpy as np
 from jit.ir import dtypes
 from jit.ir.errors import ShapeError, UsageError
 from jit.ir.op import Op, composite
+from jit.ir.precision import LOWER, Precision
 from jit.ir.samples import Sample, make, sample
 from jit.ir.types import TensorType
 
@@ -80,6 +81,7 @@ def _rnn_step(
     return getattr(F, name)(from_input + F.linear(hidden, w_hh, b_hh))
 
 
+@Precision(cuda="lower")
 @composite(f"aten::lstm_cell(Tensor input, Tensor[] hx, {_CELL}) -> (Tensor, Tensor)", namespaces=("jit",))
 def lstm_cell(
     F: Ops, input: Tensor, hx: Sequence[Tensor], w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None, b_hh: Tensor | None
@@ -99,6 +101,7 @@ def _() -> Iterator[Sample]:
     yield sample(make(1, 3), state, *weights, note="no bias", grad=False)
 
 
+@Precision(cuda="lower")
 @composite(f"aten::gru_cell(Tensor input, Tensor hx, {_CELL}) -> Tensor", namespaces=("jit",))
 def gru_cell(
     F: Ops, input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None, b_hh: Tensor | None
@@ -114,6 +117,7 @@ def _() -> Iterator[Sample]:
     yield sample(make(2, 3), make(2, 2, seed=1), *weights, make(6, seed=5), make(6, seed=6))
 
 
+@Precision(cuda="lower")
 @composite(f"aten::rnn_tanh_cell(Tensor input, Tensor hx, {_CELL}) -> Tensor", namespaces=("jit",))
 def rnn_tanh_cell(
     F: Ops, input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None, b_hh: Tensor | None
@@ -129,6 +133,7 @@ def _() -> Iterator[Sample]:
     yield sample(make(2, 3), make(2, 2, seed=1), *weights, make(2, seed=5), make(2, seed=6))
 
 
+@Precision(cuda="lower")
 @composite(f"aten::rnn_relu_cell(Tensor input, Tensor hx, {_CELL}) -> Tensor", namespaces=("jit",))
 def rnn_relu_cell(
     F: Ops, input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None, b_hh: Tensor | None
@@ -303,6 +308,7 @@ def _is_projected(hx: Any) -> bool:
     return bool(hx[0].shape[-1] != hx[1].shape[-1])
 
 
+@LOWER
 @composite(f"aten::lstm.input(Tensor input, Tensor[] hx, {_OPTIONS}, bool batch_first) -> {_PAIR}", namespaces=("jit",))
 def lstm(
     F: Ops, input: Tensor, hx: Sequence[Tensor], params: Sequence[Tensor], has_biases: bool, num_layers: int,
@@ -334,6 +340,7 @@ def _final_type(h: KnownType) -> TensorType:
     return TensorType(h.dtype, h.sizes, None, h.device)
 
 
+@Precision(cuda="lower")
 @composite(f"aten::lstm.data(Tensor data, Tensor batch_sizes, Tensor[] hx, {_OPTIONS}) -> {_PAIR}", namespaces=("jit",))
 def lstm_packed(
     F: Ops, data: Tensor, batch_sizes: Tensor, hx: Sequence[Tensor], params: Sequence[Tensor], has_biases: bool,
@@ -394,8 +401,9 @@ def _declare_single(name: str, cell: _Cell) -> tuple[Op, Op]:
     packed.__doc__ = f"(packed outputs of the last layer, last h) of {_SAID[name]} over packed sequences."
     schema = f"aten::{name}.input(Tensor input, Tensor hx, {_OPTIONS}, bool batch_first) -> (Tensor, Tensor)"
     schema_packed = f"aten::{name}.data(Tensor data, Tensor batch_sizes, Tensor hx, {_OPTIONS}) -> (Tensor, Tensor)"
+    precision = Precision(cpu="given", cuda="lower") if name == "gru" else LOWER
     whole = composite(schema, namespaces=("jit",), type=_single_type)(padded)
-    return whole, composite(schema_packed, namespaces=("jit",), type=_single_packed_type)(packed)
+    return precision(whole), precision(composite(schema_packed, namespaces=("jit",), type=_single_packed_type)(packed))
 
 
 _SINGLE_OPS = {name: _declare_single(name, cell) for name, cell in _SINGLE.items()}

@@ -15,6 +15,7 @@ from jit.ir.errors import CompileError, DTypeError, EmptyError, ShapeError, Usag
 from jit.ir.geometry import broadcast_shapes, wrap_dim, wrap_dims
 from jit.ir.kernel import Kernel
 from jit.ir.op import absent, array, composite
+from jit.ir.precision import FLOAT32, Precision
 from jit.ir.rows import OnArrays
 from jit.ir.samples import Sample, make, sample, strided, whole
 from jit.ir.types import TensorType
@@ -149,6 +150,7 @@ def _sum_samples() -> Iterator[Sample]:
 # -- sums --------------------------------------------------------------------------------------------------------
 
 
+@Precision(cuda="float32")
 @array("aten::sum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
        kernel=Kernel("reduction"), samples=_sum_samples,
        grad=dict(self=lambda F, g, self_meta, dim, keepdim: unreduce(F, g, self_meta, dim, keepdim)))  # fmt: skip
@@ -183,6 +185,7 @@ def summed_dims(shape: Ints, size: Ints) -> tuple[int, tuple[int, ...]]:
     return lead, tuple(lead + i for i, s in enumerate(size) if s == 1 and shape[lead + i] != 1)
 
 
+@Precision(cuda="float32")
 @array("aten::sum_to_size(Tensor self, SymInt[] size) -> Tensor", namespaces=("Tensor",),
        grad=dict(self=lambda F, g, self_meta: F.expand(g, self_meta.shape)))  # fmt: skip
 def sum_to_size(m: Numpy, self: Array, size: Ints) -> Array:
@@ -294,6 +297,7 @@ def _prod_type(self: KnownType, dtype: DType | None) -> TensorType:
     return reduced(self, None, False, dtype or wide_sum_dtype(self.dtype))
 
 
+@FLOAT32
 @array("aten::prod(Tensor self, *, ScalarType? dtype=None) -> Tensor", kernel=Kernel("reduction"), type=_prod_type,
        grad=dict(self=lambda F, g, self:
                       g * F.reshape(products_of_others(F, F.reshape(self, (-1,)), 0), self.shape)))  # fmt: skip
@@ -320,6 +324,7 @@ def _() -> Iterator[Sample]:
     yield sample(make(8, dtype="float16"), dtype=dtypes.float32, note="half", grad=False)
 
 
+@FLOAT32
 @array("aten::prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
        kernel=Kernel("reduction"),
        grad=dict(self=lambda F, g, self, dim, keepdim:
@@ -837,6 +842,7 @@ def _lse_type(self: KnownType, dim: Ints, keepdim: bool) -> TensorType:
     return reduced(self, dim, keepdim, dtypes.float_of(self.dtype))
 
 
+@Precision(cuda="float32")
 @array("aten::logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor", kernel=Kernel("reduction"),
        namespaces=("jit", "Tensor", "special"), type=_lse_type,
        onnx=lambda g, self, dim, keepdim:
@@ -892,6 +898,7 @@ def _norm_type(self: KnownType, ord: Number, dim: Ints | None, keepdim: bool, dt
     return reduced(self, dim, keepdim, dtypes.real_of(require_fraction("norm", dtype or self.dtype)))
 
 
+@Precision(cuda="float32")
 @array("aten::linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, "
        "ScalarType? dtype=None) -> Tensor", kernel=Kernel("reduction"),
        namespaces=("linalg",), aliases=("vector_norm",), type=_norm_type)  # fmt: skip
@@ -982,6 +989,7 @@ def _() -> Iterator[Sample]:
     yield sample(make(40, dtype="float16"), dtype=dtypes.float32, note="half", grad=False)
 
 
+@Precision(cuda="float32")
 @composite(
     "aten::norm(Tensor self, Scalar? p=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"
 )
@@ -997,6 +1005,7 @@ def _() -> Iterator[Sample]:
     yield sample(make(2, 3), None, [0, 1], True)
 
 
+@Precision(cuda="float32")
 @composite(
     "aten::norm.name(Tensor self, str p, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"
 )
@@ -1015,6 +1024,7 @@ def _() -> Iterator[Sample]:
     yield sample(make(2, 3), "fro", 0, True)
 
 
+@Precision(cuda="float32")
 @composite("aten::frobenius_norm.dim(Tensor self, int[1] dim, bool keepdim=False) -> Tensor", namespaces=("jit",))
 def frobenius_norm(F: Ops, self: Tensor, dim: Ints, keepdim: bool) -> Tensor:
     """The square root of the sum of |self| ** 2 over dim."""
@@ -1108,6 +1118,7 @@ def from_the_end(F: Ops, x: Tensor, dim: int) -> Tensor:
     return F.flip(F.cumsum(F.flip(x, (dim,)), dim), (dim,))
 
 
+@Precision(cuda="float32")
 @array("aten::cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", kernel=Kernel("scan"), inplace=True,
        grad=dict(self=lambda F, g, dim: from_the_end(F, g, dim) if g.ndim else g))  # fmt: skip
 def cumsum(m: Numpy, self: Array, dim: int, dtype: DType | None) -> Array:

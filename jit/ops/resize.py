@@ -18,6 +18,7 @@ import numpy as np
 from jit.ir import dtypes
 from jit.ir.errors import DTypeError, ShapeError, UsageError
 from jit.ir.op import Op, absent, array, composite
+from jit.ir.precision import Precision
 from jit.ir.samples import Sample, make, sample, strided
 from jit.ir.types import TensorType
 
@@ -127,6 +128,7 @@ def _declare(name: str, mode: str, rank: int, samples: Callable[[], Any]) -> tup
     op: Op = array(f"aten::{public}(Tensor self, {', '.join(text)}) -> Tensor",
                    grad=dict(self=_named(forward_grad, "F g self_meta", settings)), samples=samples,
                    namespaces=("jit", "nn.functional"))(_named(forward, "m self", settings))  # fmt: skip
+    Precision(cuda="float32")(op)
     op.type(_local(lambda self, *given: _result_type(rank, mode, self, *given)))
     op.onnx(_local(lambda g, self, *given: _onnx(g, self, mode, dict(zip(settings, given)))))
     sizes = f"int[{rank}] output_size, int[{rank + 2}] input_size, {', '.join(text[1:])}"

@@ -13,6 +13,7 @@ from jit.ir import dtypes
 from jit.ir.errors import DTypeError, LinAlgError, ShapeError, UsageError
 from jit.ir.geometry import broadcast_shapes, wrap_dim
 from jit.ir.op import absent, array, composite
+from jit.ir.precision import FLOAT32, Precision
 from jit.ir.samples import Sample, make, sample
 from jit.ir.types import TensorType
 
@@ -92,6 +93,7 @@ def _() -> Iterator[Sample]:
     yield sample(matrices(2, 3, 3), make(3, 2, dtype="float64", seed=1), upper=True, unitriangular=True, note="batch")
 
 
+@Precision(cpu="float32")
 @composite("aten::triangular_solve(Tensor self, Tensor A, bool upper=True, bool transpose=False, "
            "bool unitriangular=False) -> (Tensor solution, Tensor cloned_coefficient)")  # fmt: skip
 def triangular_solve(
@@ -179,6 +181,7 @@ def solve_ex(F: Ops, A: Tensor, B: Tensor, left: bool, check_errors: bool) -> Se
     return F.squeeze(found, -1) if vector else found, info
 
 
+@Precision(cpu="float32")
 @composite("aten::linalg_solve(Tensor A, Tensor B, *, bool left=True) -> Tensor", namespaces=LINALG)
 def linalg_solve(F: Ops, A: Tensor, B: Tensor, left: bool) -> Tensor:
     """X with A X = B, or X A = B if not left; a vector B is a column."""
@@ -193,6 +196,7 @@ def _() -> Iterator[Sample]:
     yield sample(matrices(2, 3, 3), make(2, 2, 3, dtype="float64", seed=1), left=False, note="batch", onnx=False)
 
 
+@Precision(cpu="float32")
 @composite("aten::linalg_inv_ex(Tensor A, *, bool check_errors=False) -> (Tensor inverse, Tensor info)",
            namespaces=LINALG)  # fmt: skip
 def inv_ex(F: Ops, A: Tensor, check_errors: bool) -> Sequence[Tensor]:
@@ -204,12 +208,14 @@ def inv_ex(F: Ops, A: Tensor, check_errors: bool) -> Sequence[Tensor]:
     return found, info
 
 
+@Precision(cpu="float32")
 @composite("aten::linalg_inv(Tensor A) -> Tensor", namespaces=LINALG)
 def linalg_inv(F: Ops, A: Tensor) -> Tensor:
     """The inverse of square matrices; LinAlgError if one is singular."""
     return F.linalg_inv_ex(A, check_errors=True)[0]
 
 
+@Precision(cpu="float32")
 @composite("aten::inverse(Tensor self) -> Tensor")
 def inverse(F: Ops, self: Tensor) -> Tensor:
     """The inverse of square matrices; LinAlgError if one is singular."""
@@ -225,6 +231,7 @@ for _op in (inv_ex, linalg_inv, inverse):
     _op.sampler = _squares
 
 
+@Precision(cpu="float32")
 @composite("aten::linalg_tensorinv(Tensor self, int ind=2) -> Tensor", namespaces=LINALG)
 def tensorinv(F: Ops, self: Tensor, ind: int) -> Tensor:
     """The inverse of self as a linear map from its last dims to its first `ind`: [a..., b...] gives [b..., a...]."""
@@ -236,6 +243,7 @@ def tensorinv(F: Ops, self: Tensor, ind: int) -> Tensor:
     return F.reshape(F.linalg_inv(F.reshape(self, [math.prod(lead), math.prod(rest)])), [*rest, *lead])
 
 
+@Precision(cpu="float32")
 @composite("aten::linalg_tensorsolve(Tensor self, Tensor other, int[1]? dims=None) -> Tensor", namespaces=LINALG)
 def tensorsolve(F: Ops, self: Tensor, other: Tensor, dims: Ints | None) -> Tensor:
     """X with tensordot(self, X, X.ndim) == other; self's `dims` are moved to the end first."""
@@ -382,12 +390,14 @@ def linalg_pinv_rcond(F: Ops, self: Tensor, rcond: float, hermitian: bool) -> Te
     return F.linalg_pinv(self, rtol=rcond, hermitian=hermitian)
 
 
+@Precision(cpu="float32")
 @composite("aten::pinverse(Tensor self, float rcond=1e-15) -> Tensor")
 def pinverse(F: Ops, self: Tensor, rcond: float) -> Tensor:
     """The pseudo-inverse; singular values up to rcond times the largest count as 0."""
     return F.linalg_pinv(self, rtol=rcond)
 
 
+@FLOAT32
 @composite("aten::_pinv(Tensor self, Tensor? atol, Tensor? rtol, bool hermitian) -> Tensor", namespaces=(),
            grad=dict(self=lambda F, g, self, out: _pinv_gradient(F, g, self, out),
                      atol=absent("a threshold"), rtol=absent("a threshold")))  # fmt: skip
@@ -450,6 +460,7 @@ def _() -> Iterator[Sample]:
 pinverse.sampler = _any_sizes
 
 
+@Precision(cpu="float32")
 @composite("aten::linalg_matrix_rank(Tensor self, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False)"
            " -> Tensor", promote=("self", "atol", "rtol"), namespaces=LINALG,
            grad=absent("the result is made of counts"))  # fmt: skip
@@ -462,6 +473,7 @@ def matrix_rank(F: Ops, self: Tensor, atol: Tensor | None, rtol: Tensor | None, 
     return F.sum(F.gt(S, _limit(F, S, self.shape[-2:], *_tolerances(F, self, atol, rtol))), -1)
 
 
+@Precision(cpu="float32")
 @composite("aten::linalg_matrix_rank.tol(Tensor self, Tensor tol, bool hermitian=False) -> Tensor",
            promote=("self", "tol"), namespaces=LINALG, grad=absent("the result is made of counts"))  # fmt: skip
 def matrix_rank_above(F: Ops, self: Tensor, tol: Tensor, hermitian: bool) -> Tensor:
@@ -480,6 +492,7 @@ def _() -> Iterator[Sample]:
     yield sample(np.diag([3.0, 1.0, 0.1]), 0.5, onnx=False)
 
 
+@Precision(cpu="float32")
 @composite("aten::linalg_lstsq(Tensor self, Tensor b, float? rcond=None, *, str? driver=None)"
            " -> (Tensor solution, Tensor residuals, Tensor rank, Tensor singular_values)",
            namespaces=LINALG)  # fmt: skip
@@ -587,6 +600,7 @@ def _order(sizes: list[int]) -> list[list[int]]:
     return split
 
 
+@Precision(cuda="lower")
 @composite("aten::linalg_multi_dot(Tensor[] tensors) -> Tensor", namespaces=LINALG)
 def multi_dot(F: Ops, tensors: Sequence[Tensor]) -> Tensor:
     """The product of a chain of matrices, in the order of fewest multiplications; its ends may be vectors."""
@@ -609,6 +623,7 @@ def multi_dot(F: Ops, tensors: Sequence[Tensor]) -> Tensor:
     return F.reshape(found, sizes)
 
 
+@Precision(cuda="lower")
 @composite("aten::chain_matmul(Tensor[] matrices) -> Tensor", spreads=True, namespaces=("jit",))
 def chain_matmul(F: Ops, matrices: Sequence[Tensor]) -> Tensor:
     """The product of a chain of matrices; a single one is returned itself."""
@@ -655,6 +670,7 @@ def _of_values(F: Ops, self: Tensor, dims: tuple[int, int], keepdim: bool, combi
     return found
 
 
+@Precision(cuda="float32")
 @composite(f"aten::linalg_matrix_norm(Tensor self, Scalar ord, {_NORM}", namespaces=LINALG)
 def matrix_norm(F: Ops, self: Tensor, ord: Number, dim: Ints, keepdim: bool, dtype: DType | None) -> Tensor:
     """A norm of the matrices in two dims: 1 or inf, the largest sum of a column or row, 2, the largest singular value.
@@ -679,6 +695,7 @@ def matrix_norm(F: Ops, self: Tensor, ord: Number, dim: Ints, keepdim: bool, dty
     return found if keepdim else F.squeeze(found, sorted(dims))
 
 
+@Precision(cuda="float32")
 @composite(f'aten::linalg_matrix_norm.str_ord(Tensor self, str ord="fro", {_NORM}', namespaces=LINALG)
 def matrix_norm_by_name(F: Ops, self: Tensor, ord: str, dim: Ints, keepdim: bool, dtype: DType | None) -> Tensor:
     """A norm of matrices over two dims: the 2-norm of all elements, "fro", or the sum of the singular values, "nuc"."""
@@ -716,6 +733,7 @@ def linalg_norm_by_name(F: Ops, self: Tensor, ord: str, dim: Ints | None, keepdi
     return F.linalg_matrix_norm(self, ord, [-2, -1] if dim is None else dim, keepdim, dtype=dtype)
 
 
+@Precision(cuda="float32")
 @composite("aten::nuclear_norm(Tensor self, bool keepdim=False) -> Tensor", namespaces=("jit",))
 def nuclear_norm(F: Ops, self: Tensor, keepdim: bool) -> Tensor:
     """The sum of the singular values of matrices."""
@@ -754,6 +772,7 @@ def _() -> Iterator[Sample]:
     yield sample(make(3, 4, dtype="float64"), onnx=False)
 
 
+@Precision(cpu="float32")
 @composite("aten::linalg_cond(Tensor self, Scalar? p=None) -> Tensor", namespaces=LINALG)
 def linalg_cond(F: Ops, self: Tensor, p: Number | None) -> Tensor:
     """The condition number: the largest singular value over the smallest, or a norm times that of the inverse."""
@@ -765,6 +784,7 @@ def linalg_cond(F: Ops, self: Tensor, p: Number | None) -> Tensor:
     return _cond_by_inverse(F, self, p)
 
 
+@Precision(cpu="float32")
 @composite("aten::linalg_cond.p_str(Tensor self, str p) -> Tensor", namespaces=LINALG)
 def linalg_cond_by_name(F: Ops, self: Tensor, p: str) -> Tensor:
     """The condition number by a norm, "fro" or "nuc": that of self times that of the inverse."""

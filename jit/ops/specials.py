@@ -13,6 +13,7 @@ import numpy as np
 
 from jit.ir.errors import UsageError
 from jit.ir.op import Op, Refusal, absent, composite, pointwise
+from jit.ir.precision import Precision
 from jit.ir.samples import Sample, make, sample, strided, unary, whole
 
 from .common import is_complex
@@ -101,6 +102,7 @@ def _() -> Iterator[Sample]:
     yield sample(1, np.array([-0.5, -1.25, -3.5], np.float32), note="negative")
 
 
+@Precision(cuda="given")
 @composite("aten::mvlgamma(Tensor self, int p) -> Tensor", namespaces=EVERYWHERE, aliases=("multigammaln",),
            inplace=True, onnx=NO_ONNX)  # fmt: skip
 def mvlgamma(F: Ops, self: Tensor, p: int) -> Tensor:
@@ -171,6 +173,7 @@ def _() -> Iterator[Sample]:
 # -- error functions and the normal distribution -----------------------------------------------------------------
 
 
+@Precision(cuda="float32")
 @real_only
 @pointwise("aten::erfinv(Tensor self) -> Tensor", promote="float", inplace=True, namespaces=EVERYWHERE, onnx=NO_ONNX,
            cost=200,
@@ -271,6 +274,7 @@ def _() -> Iterator[Sample]:
     yield sample(*special, note="special", grad=False)
 
 
+@Precision(cuda="given")
 @composite("aten::sinc(Tensor self) -> Tensor", inplace=True, namespaces=EVERYWHERE,
            samples=unary(0.1, 3, special=False))  # fmt: skip
 def sinc(F: Ops, self: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from jit.ir import dtypes
 from jit.ir.errors import DTypeError, ShapeError, UsageError
 from jit.ir.op import array, composite
+from jit.ir.precision import Precision
 from jit.ir.samples import Sample, make, sample, strided
 from jit.ir.types import TensorType
 
@@ -72,6 +73,7 @@ def _check_signal(self: Tensor, window: Tensor | None, onesided: bool | None, re
 _WINDOW = "int n_fft, int? hop_length=None, int? win_length=None, Tensor? window=None"
 
 
+@Precision(cpu="float32")
 @composite(f'aten::stft.center(Tensor self, {_WINDOW}, bool center=True, str pad_mode="reflect", '
            "bool normalized=False, bool? onesided=None, bool? return_complex=None, "
            "bool? align_to_window=None) -> Tensor")  # fmt: skip

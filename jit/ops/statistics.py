@@ -11,6 +11,7 @@ from jit.ir import dtypes
 from jit.ir.errors import AutogradError, DimError, DTypeError, ShapeError, UsageError
 from jit.ir.geometry import wrap_dim
 from jit.ir.op import absent, array, composite
+from jit.ir.precision import Precision
 from jit.ir.samples import Sample, make, sample, strided, whole
 from jit.ir.types import TensorType
 
@@ -268,24 +269,28 @@ def _as_q(F: Ops, name: str, self: Tensor, q: float) -> Tensor:
 _Q = "int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor".replace("'", '"')
 
 
+@Precision(cpu="float32")
 @composite(f"aten::quantile(Tensor self, Tensor q, {_Q}")
 def quantile(F: Ops, self: Tensor, q: Tensor, dim: int | None, keepdim: bool, interpolation: str) -> Tensor:
     """The quantiles `q`, each from 0 to 1, of the elements along dim (None: of all); NaN if an element is."""
     return _quantile(F, "quantile", self, q, dim, keepdim, interpolation, False)
 
 
+@Precision(cpu="float32")
 @composite(f"aten::quantile.scalar(Tensor self, float q, {_Q}")
 def quantile_of_number(F: Ops, self: Tensor, q: float, dim: int | None, keepdim: bool, interpolation: str) -> Tensor:
     """The quantile `q`, from 0 to 1, of the elements along dim (None: of all); NaN if an element is."""
     return F.quantile(self, _as_q(F, "quantile", self, q), dim, keepdim, interpolation=interpolation)
 
 
+@Precision(cpu="float32")
 @composite(f"aten::nanquantile(Tensor self, Tensor q, {_Q}")
 def nanquantile(F: Ops, self: Tensor, q: Tensor, dim: int | None, keepdim: bool, interpolation: str) -> Tensor:
     """The quantiles `q`, each from 0 to 1, of the elements along dim (None: of all) that are not NaN."""
     return _quantile(F, "nanquantile", self, q, dim, keepdim, interpolation, True)
 
 
+@Precision(cpu="float32")
 @composite(f"aten::nanquantile.scalar(Tensor self, float q, {_Q}")
 def nanquantile_of_number(F: Ops, self: Tensor, q: float, dim: int | None, keepdim: bool, interpolation: str) -> Tensor:
     """The quantile `q`, from 0 to 1, of the elements along dim (None: of all) that are not NaN."""
@@ -316,6 +321,7 @@ def _() -> Iterator[Sample]:
 _REDUCED = "int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"
 
 
+@Precision(cuda="given")
 @composite(f"aten::nansum(Tensor self, {_REDUCED}")
 def nansum(F: Ops, self: Tensor, dim: Ints | None, keepdim: bool, dtype: DType | None) -> Tensor:
     """The sum over dim (None: of all elements) of the elements that are not NaN."""
@@ -325,6 +331,7 @@ def nansum(F: Ops, self: Tensor, dim: Ints | None, keepdim: bool, dtype: DType |
     return F.sum(numbers, dim, keepdim, dtype=dtype)
 
 
+@Precision(cuda="given")
 @composite(f"aten::nanmean(Tensor self, {_REDUCED}")
 def nanmean(F: Ops, self: Tensor, dim: Ints | None, keepdim: bool, dtype: DType | None) -> Tensor:
     """The mean over dim (None: of all elements) of the elements that are not NaN."""

@@ -20,6 +20,7 @@ from jit.eager.pytree import flatten, unflatten
 from jit.eager.tensors import Tensor, tensor_of
 from jit.export import Exported, ExportReport, export_graph, verify_model
 from jit.export.axes import DynamicAxes
+from jit.export.verification import coarsened
 from jit.export.writer import check_target
 from jit.ir import Graph, TensorType, Value
 from jit.ir.errors import AutogradError, ExportError, UsageError
@@ -297,6 +298,7 @@ def _verify(exported: Exported, call: _ExportCall, recording: Recording, graph: 
         exported,
         [dict(zip(names, given, strict=True)) for given, _ in runs],
         [results for _, results in runs],
+        tolerances=coarsened({v.type.dtype for v in graph.values if isinstance(v.type, TensorType)}),
         intermediates=lambda index: _intermediates(exported, recording, graph, index),
         noisy=noisy,
     )

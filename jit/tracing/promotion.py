@@ -110,7 +110,9 @@ def _bake_in(call: TracedCall, lines: Mapping[int, Any], surroundings: Surroundi
 
 def _numbers_between(old: Key, new: Key, names: Sequence[str]) -> list[Spot] | None:
     """The numbers in which two keys differ; None if they differ in anything else but sizes of 2 and more."""
-    if old.grad_mode != new.grad_mode or old.sharing != new.sharing or len(old.structure) != len(new.structure):
+    if (old.grad_mode, old.region, old.sharing) != (new.grad_mode, new.region, new.sharing):
+        return None
+    if len(old.structure) != len(new.structure):
         return None
     around = _lines_between(old.surroundings, new.surroundings)
     if around is None or not _same_but_for_sizes(old.tensors, new.tensors):

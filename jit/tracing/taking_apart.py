@@ -55,5 +55,6 @@ def take_apart(
     sharing = sharing_of(leaves)
     kinds, number = tuple(map(kind_of, leaves)), CURRENT.get()
     home = f"{get_default_device()} beside {number}" if number else str(get_default_device())
-    key = Key(structures, kinds, sharing, context.GRAD_ENABLED.get(), home, world.fingerprint)
+    region = str(context.AUTOCAST.get() or "")
+    key = Key(structures, kinds, sharing, context.GRAD_ENABLED.get(), home, region, world.fingerprint)
     return TracedCall(args, kwargs, names, leaves, structures, world, key, promoted)

@@ -7,6 +7,7 @@ import pickle
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import jit
@@ -77,3 +78,51 @@ def test_a_device_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         pytest.skip("there is a GPU")
     with pytest.raises(jit.UsageError, match=r"there is no device 'cuda:0' here.* save the function with its tensors"):
         jit.load(tmp_path / "f.jit")
+
+
+# -- for another device ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    ["cpu", jit.device("cpu"), {"cuda:0": "cpu"}, {"cuda": "cpu", "cuda:0": "cpu"}, lambda empty, location: empty],
+    ids=str,
+)
+def test_a_file_of_a_gpu_is_loaded_for_the_cpu(
+    tmp_path: Path, chosen: Any, monkeypatch: pytest.MonkeyPatch, gpu: str
+) -> None:
+    f, x = network(), jit.randn(5, 3, device="cuda")
+    wanted, slope = f(x).cpu(), gradient(f, x)
+    path = tmp_path / "f.jit"
+    f.save(path)
+    if gpu == "simulated":
+        monkeypatch.setenv("JIT_CUDA", "0")
+    g = jit.load(path, map_location=chosen)
+    assert all(t.is_cpu for t in g.state_dict().values())
+    for _ in range(3):
+        assert g(x.cpu()).is_cpu
+        assert np.allclose(g(x.cpu()).tolist(), wanted.tolist(), rtol=1e-5)
+        assert np.allclose(gradient(g, x.cpu()), slope, rtol=1e-5)
+    assert "cuda:0" not in str(g.graph)
+
+
+def test_a_file_of_the_cpu_is_loaded_for_a_gpu(tmp_path: Path) -> None:
+    table = jit.arange(6.0).reshape(3, 2)
+    f = jit.trace(lambda x: x @ table + jit.zeros(2) + jit.tensor([1.0, 2.0]))
+    wanted = f(jit.ones(4, 3))
+    f.save(tmp_path / "f.jit")
+    g = jit.load(tmp_path / "f.jit", "cuda")
+    for _ in range(3):
+        found = g(jit.ones(4, 3, device="cuda"))
+        assert found.is_cuda and found.tolist() == wanted.tolist()
+    assert jit.load(tmp_path / "f.jit", lambda empty, location: None)(jit.ones(4, 3)).is_cpu
+
+
+def test_map_location_is_checked(tmp_path: Path) -> None:
+    f = jit.trace(lambda x: x * 2)
+    f(jit.ones(2))
+    f.save(tmp_path / "f.jit")
+    with pytest.raises(jit.Error, match="map_location is a device"):
+        jit.load(tmp_path / "f.jit", 3)
+    with pytest.raises(jit.UsageError, match="no device 'xpu'"):
+        jit.load(tmp_path / "f.jit", "xpu")

@@ -113,6 +113,15 @@ def test_run_saves_what_the_target_returns(folder):
     assert np.load(folder / "out.npz")["output_0"].shape == (2, 2)
 
 
+def test_coverage_prints_a_table_or_json(folder):
+    done = jit_command(folder, "coverage", "program.py:Net", "--opset", "17")
+    assert done.returncode == 0, done.stderr
+    assert "ONNX 17" in done.stdout and "2 operators; no gaps" in done.stdout
+    done = jit_command(folder, "coverage", "program.py:opaque", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["gaps"] == ["^Opaque"]
+
+
 def test_doctor_finds_every_engine_working(folder):
     done = jit_command(folder, "doctor", "--json")
     assert done.returncode == 0, done.stdout

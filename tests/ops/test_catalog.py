@@ -92,9 +92,14 @@ def test_the_page_says_what_computes_on_a_gpu() -> None:
         "tanh": "kernel", "sum": "kernel", "mm": "library", "view": "free", "square": catalog.PARTS,
         "rand": "library", "special_airy_ai": "host",
     }  # fmt: skip
-    assert {name: catalog._on_gpu(*ops(name)) for name in wanted} == wanted
-    on_host = [op for op in REGISTRY.values() if catalog._on_gpu(op) == "host"]
+    assert {name: catalog.on_gpu(*ops(name)) for name in wanted} == wanted
+    on_host = [op for op in REGISTRY.values() if catalog.on_gpu(op) == "host"]
     assert on_host == [op for op in REGISTRY.values() if op.runs_on_host]
+
+
+def test_the_page_says_what_autocast_casts_to() -> None:
+    wanted = {"mm": "lower", "exp": "cuda: float32", "grid_sampler": "cpu: float32, cuda: widest", "add": ""}
+    assert {name: catalog._in_regions(*ops(name)) for name in wanted} == wanted
 
 
 def test_page_is_up_to_date() -> None:

@@ -82,7 +82,7 @@ def _execute_on(library: ArrayLibrary, op: Op, values: Sequence[Any], state: Any
 
 def _run_on(library: ArrayLibrary, op: Op, values: Sequence[Any], state: Any) -> list[Any]:
     """Run `op` on a device; on the CPU and back again, if its body needs that."""
-    if not op.runs_on_host:
+    if not op.runs_on_host or library is HOST:
         here = placed(op, values, library)
         found = library.computed(op, here)
         return _RUNNERS[op.kind](op, here, state, library) if found is None else found

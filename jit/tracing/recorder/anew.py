@@ -52,6 +52,7 @@ class Notes(Effects):
         super().__init__()
         self._trace = trace
         self._mode = context.GRAD_ENABLED.get()
+        self._region = context.AUTOCAST.get()
         self._undo: dict[int, list[Undo]] = {}
         """The ways back from changes of tensors' metadata, by identity of the tensors."""
         self._versions: dict[Storage, tuple[int, Any]] = {}
@@ -81,6 +82,7 @@ class Notes(Effects):
         for generator, state in self.drawn.items():
             _set_state(generator, state)
         context.GRAD_ENABLED.set(self._mode)
+        context.AUTOCAST.set(self._region)
 
 
 def _set_state(generator: Generator, state: Any) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from jit.eager import context, dispatch
+from jit.eager.autocasting import COUNT
 from jit.eager.generators import Generator
 from jit.eager.tensors import Tensor
 from jit.ir import Node, Op, Value
@@ -28,11 +29,17 @@ class Changes(NamedTuple):
 
 
 def record_composite(trace: RecordingTrace, op: Op, values: Sequence[Any]) -> Any:
-    """Record the parts of a composite, then its node, which takes over their outputs; see Note [Folding]."""
+    """Record the parts of a composite, then its node, which takes over their outputs; see Note [Folding].
+
+    Parts that `autocast` casts for stand for themselves, see Note [Regions] in jit.eager.autocasting.
+    """
     operands, attributes = op.split([trace.operand(v) for v in values])
     last, roots, states = trace.graph._last, trace.memory.roots(), dict(trace.randomness.states)
     scope = context.SCOPE.get()
+    casts = COUNT.get()
     result = dispatch.run(op, values)
+    if COUNT.get() != casts:  # its parts compute something else than what the composite says elsewhere
+        return result
     parts = nodes_after(trace.graph, last)
     changes = _changes(trace, {v for node in parts for v in node.outputs}, result, roots, states)
     if any(changes):

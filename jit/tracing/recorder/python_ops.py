@@ -55,7 +55,7 @@ def _run_and_record(trace: RecordingTrace, function: Any, args: Sequence[Any]) -
     _check_written(function, tensors, before, written)
     attributes = {
         **_named_arguments(function, plain), "function": function, "arguments": Arguments(plain),
-        "treatment": Treatment(needs, written),
+        "treatment": Treatment(needs, written, context.AUTOCAST.get()),
     }  # fmt: skip
     recorded = trace.tape.add(
         f"^{function.__name__}", operands, attributes, types if node is None else [*types, HANDLE]

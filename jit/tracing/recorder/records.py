@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jit.ir import Node, Source, Value
+from jit.ir.precision import Regime
 
 
 @dataclass(slots=True)
@@ -77,6 +78,8 @@ class Treatment:
     """Whether each of them required a gradient."""
     written: tuple[bool, ...]
     """Whether the function wrote to each of them and returned it."""
+    region: Regime | None = None
+    """The setting of `autocast`."""
 
 
 class _SlotType:

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from jit.eager import context, dispatch
+from jit.eager.autocasting import autocasting
 from jit.eager.tensors import Tensor, Variable, alias, tensor_of
 from jit.ir import HANDLE, Node, TensorType, dtypes
 from jit.ir.errors import TraceError
+from jit.ir.precision import Regime
 from jit.runtime.arrays.libraries import contiguous
 
 from .histories import PassThrough
@@ -30,7 +32,7 @@ class PythonHost:
         if node.kind.startswith("cpp::"):
             return list(function.run(arrays))
         has_handle = bool(node.outputs) and node.outputs[-1].type is HANDLE
-        with context.tracing(None), context.set_grad_enabled(has_handle):
+        with context.tracing(None), context.set_grad_enabled(has_handle), autocasting(region_of(node)):
             tensors = _operands(node, arrays, has_handle)
             tracked = any(t.requires_grad for t in tensors)
             result, history = run_once(function, arguments_of(node, tensors), tensors, has_handle and tracked)
@@ -42,7 +44,7 @@ class PythonHost:
     def evaluate(self, handle: Any, gradients: Sequence[Any], wanted: Sequence[bool]) -> list[Any]:
         """Run the backward behind `handle`."""
         tensors = [None if g is None else tensor_of(g) for g in gradients]
-        with context.tracing(None), context.no_grad():
+        with context.tracing(None), context.no_grad(), autocasting(None):
             results = handle._run(tensors, wanted)
         given = tuple(r is not None for r in results)
         if given != wanted:
@@ -95,6 +97,12 @@ def _check_results(node: Node, outputs: Sequence[Any]) -> None:
 
 def _described(kinds: Sequence[Any]) -> str:
     return ", ".join(f"{dtype.name}{list(shape)}" for dtype, shape in kinds) or "nothing"
+
+
+def region_of(node: Node) -> Regime | None:
+    """The setting of `autocast` where a PythonOp was recorded."""
+    treatment = node.attributes.get("treatment")
+    return None if treatment is None else treatment.region
 
 
 def arguments_of(node: Node, tensors: Sequence[Any]) -> list[Any]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from jit.autograd.nodes import AccumulateGrad, Edge, edge_of
 from jit.eager import context, dispatch
+from jit.eager.autocasting import autocasting
 from jit.eager.generators import Generator
 from jit.eager.proxies import TracedScalar, concrete
 from jit.eager.tensors import Tensor, Variable, alias, tensor_of, variable_of
@@ -53,7 +54,7 @@ def _replay_all(
     trace: Trace, inputs: Sequence[Sequence[Any]], flags: Iterator[bool], environment: dict[Value, Any],
     edges: list[Edge | None],
 ) -> None:  # fmt: skip
-    with context.tracing(None), context.enable_grad():
+    with context.tracing(None), context.enable_grad(), autocasting(None):
         for number, values in enumerate(inputs):
             for value, array in zip(trace.graph.stages[number].inputs, values, strict=True):
                 leaf = _leaf(array, next(flags))
@@ -161,7 +162,7 @@ def _run(op: Op, values: list[Any]) -> list[Any]:
 
 
 def _run_python(trace: Trace, node: Node, tensors: list[Any]) -> list[Any]:
-    from .hosting import arguments_of
+    from .hosting import arguments_of, region_of
 
     function = node.attributes.get("function")
     if function is None:
@@ -170,7 +171,8 @@ def _run_python(trace: Trace, node: Node, tensors: list[Any]) -> list[Any]:
             "parse(functions=...)"
         )
     tracked = context.GRAD_ENABLED.get() and any(t.requires_grad for t in tensors)
-    result, history = run_once(function, arguments_of(node, tensors), tensors, tracked)
+    with autocasting(region_of(node)):
+        result, history = run_once(function, arguments_of(node, tensors), tensors, tracked)
     outputs = dispatch.unpack(result)
     if len(outputs) < len(node.outputs):
         if history is not None:

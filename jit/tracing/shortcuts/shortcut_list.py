@@ -64,8 +64,8 @@ class ShortcutList:
         """
         chain = recording.chains[0]
         plan = recording.plan(chain, recording.sizes_of(inputs)) if recording.general else chain.plan
-        state = (call.world.surroundings, context.INFERENCE.get())
-        if plan is None or all(a is b for a, b in zip(recording.tried.get(plan, (None, ...)), state)):
+        state = (call.world.surroundings, context.INFERENCE.get(), context.AUTOCAST.get())
+        if plan is None or all(a is b for a, b in zip(recording.tried.get(plan, (None, ..., ...)), state)):
             return
         recording.tried[plan] = state
         short = shortcut(call, recording)

@@ -77,6 +77,7 @@ def shortcut(call: TracedCall, recording: Recording) -> Shortcut | None:
     tables.arguments = len(items)
     tables.statics = [(i, a) for i, a in enumerate(items) if not is_a(a, Tensor)]
     tables.contexts = [(context.TRACE, None), (context.GRAD_ENABLED, call.key.grad_mode)]
+    tables.contexts.append((context.AUTOCAST, context.AUTOCAST.get()))
     if not keeps:
         tables.contexts.append((context.INFERENCE, context.INFERENCE.get()))
     if _makes_tensors(recording):

@@ -31,6 +31,8 @@ class Key(NamedTuple):
     grad_mode: bool
     home: str
     """The default device, and the number of the current GPU if it is not the first."""
+    region: str
+    """The setting of `autocast` in words; nothing if it is off."""
     surroundings: tuple[Any, ...]
 
 

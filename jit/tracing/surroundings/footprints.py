@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 from jit.eager.context import PACKAGE
 
 from .descriptions import DESCRIPTIONS
-from .origins import is_foreign, is_harmless, is_ours
+from .origins import WITH_STATE, is_foreign, is_harmless, is_ours
 
 _GETTERS = frozenset({"getattr", "hasattr", "setattr", "delattr"})
 _ANY_NAME = frozenset(
@@ -38,7 +38,7 @@ _COPIERS = {
     "dataclasses": "asdict _asdict_inner astuple _astuple_inner replace _replace",
 }  # fmt: skip
 """Modules of Python that look at whatever attributes an object has -> the functions that do; "" for all of them."""
-_ON_OBJECTS = tuple(f"{PACKAGE}{folder}{os.sep}" for folder in ("nn", "optim"))
+_ON_OBJECTS = tuple(f"{PACKAGE}{folder}{os.sep}" for folder in WITH_STATE)
 """Code of this package that looks up attributes of the user's objects."""
 _WORD = re.compile(r"[^\W\d]\w*")
 

@@ -26,7 +26,7 @@ from jit.eager.proxies import TracedScalar
 from jit.ir.devices import device
 from jit.ir.dtypes import DType
 
-from .origins import DULL, is_known_module
+from .origins import DULL, is_known_module, is_stateful
 from .peeking import is_a, space_of
 
 PLAIN = (bool, int, float, complex, str, bytes, type(None))
@@ -65,7 +65,7 @@ def is_dull(kind: Any) -> bool:
     """Whether objects of a class need no look: they are this package's, or their state decides on no result."""
     module = kind.__module__ if isinstance(kind.__module__, str) else ""
     if module.startswith("jit."):
-        return not module.startswith(("jit.nn.", "jit.optim."))
+        return not is_stateful(module)
     root = module.partition(".")[0]
     return root in _SETTLED_MODULES or (root in DULL and kind is not types.SimpleNamespace and _is_librarys(kind))
 

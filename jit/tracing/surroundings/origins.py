@@ -30,6 +30,9 @@ HARMLESS = frozenset({
 """Modules of Python's library whose globals are not watched; numpy and this package belong here, too."""
 DULL = ("logging", "re", "types", "warnings")
 """Packages whose objects have state of their own that says nothing about a function's results."""
+WITH_STATE = ("nn", "optim", "amp")
+"""Rooms of this package whose objects hold what functions compute with: networks, optimizers, scalers."""
+_MODULES_WITH_STATE = tuple(f"jit.{room}." for room in WITH_STATE)
 
 _LIBRARY = tuple(
     os.path.realpath(path) + os.sep
@@ -107,7 +110,12 @@ def is_foreign_class(kind: type) -> bool:
         return _is_fixed(kind) or (root != "builtins" and root in sys.stdlib_module_names)
     if name in _MAKERS and kind.__qualname__.partition(".")[0] not in vars(module):
         return False
-    return is_known_module(module) and not name.startswith(("jit.nn.", "jit.optim."))
+    return is_known_module(module) and not is_stateful(name)
+
+
+def is_stateful(module: str) -> bool:
+    """Whether objects whose classes a module of this package defines hold what functions compute with."""
+    return module.startswith(_MODULES_WITH_STATE)
 
 
 def _is_fixed(kind: type) -> bool:
@@ -116,6 +124,6 @@ def _is_fixed(kind: type) -> bool:
 
 
 __all__ = [
-    "DULL", "HARMLESS", "file_of", "is_foreign", "is_foreign_class", "is_harmless", "is_known_module", "is_ours",
-    "is_users",
+    "DULL", "HARMLESS", "WITH_STATE", "file_of", "is_foreign", "is_foreign_class", "is_harmless", "is_known_module",
+    "is_ours", "is_stateful", "is_users",
 ]  # fmt: skip

@@ -52,6 +52,8 @@ def _differences(old: Any, new: Any, names: Sequence[str]) -> Iterator[str]:
         yield from _of_sharing(leaves, old.sharing, new.sharing)
     if old.grad_mode != new.grad_mode:
         yield f"gradients are {'' if new.grad_mode else 'not '}recorded now"
+    if old.region != new.region:
+        yield f"autocast is {'set to ' + new.region if new.region else 'off'} now"
     for before, after in zip(old.surroundings[:2], new.surroundings[:2]):
         yield from _of_surroundings(before, after)
     if old.surroundings[2:] != new.surroundings[2:]:

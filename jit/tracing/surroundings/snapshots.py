@@ -23,6 +23,7 @@ import random
 import types
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -86,7 +87,7 @@ class _Snapshot:
         self.memory = _SnapshotMemory(tensors, [t for t in given.tensors if isinstance(t, Tensor) and t.defined])
         generators = {default_generator(), *(g for view in views for g in view.tensors if isinstance(g, Generator))}
         objects = [function, owner, *tensors, *(thing for view in views for thing in view.objects())]
-        self._undo: list[Undo] = [*map(_random, generators), *_shared_random(), _mode()]
+        self._undo: list[Undo] = [*map(_random, generators), *_shared_random(), *_modes()]
         for thing in {id(thing): thing for thing in objects}.values():
             self._undo += _undoing(thing)
         for _, place in (named for view in views for named in view.places()):
@@ -178,9 +179,10 @@ def _shared_random() -> list[Undo]:
     return [functools.partial(random.setstate, python), functools.partial(np.random.set_state, numpy)]
 
 
-def _mode() -> Undo:
-    """Whether gradients are recorded."""
-    return functools.partial(context.GRAD_ENABLED.set, context.GRAD_ENABLED.get())
+def _modes() -> list[Undo]:
+    """The way back of whether gradients are recorded, and of what `autocast` is set to."""
+    modes: list[ContextVar[Any]] = [context.GRAD_ENABLED, context.AUTOCAST]
+    return [functools.partial(mode.set, mode.get()) for mode in modes]
 
 
 def _undoing_place(place: Place) -> Iterator[Undo]:
