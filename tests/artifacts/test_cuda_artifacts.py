@@ -86,7 +86,7 @@ def test_a_device_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     "chosen",
     ["cpu", jit.device("cpu"), {"cuda:0": "cpu"}, {"cuda": "cpu", "cuda:0": "cpu"}, lambda empty, location: empty],
-    ids=str,
+    ids=["text", "device", "dict", "dict of kinds", "function"],
 )
 def test_a_file_of_a_gpu_is_loaded_for_the_cpu(
     tmp_path: Path, chosen: Any, monkeypatch: pytest.MonkeyPatch, gpu: str

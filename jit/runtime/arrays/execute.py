@@ -72,11 +72,9 @@ def _execute_on(library: ArrayLibrary, op: Op, values: Sequence[Any], state: Any
     with library.current():
         try:
             return _run_on(library, op, values, state)
-        except Error:
-            raise
         except Exception as error:
-            if (explained := library.failure(error, op.schema.name)) is not None:
-                raise explained from error
+            if (found := libraries.explained(library, error, op.schema.name)) is not error:
+                raise found from error
             raise
 
 

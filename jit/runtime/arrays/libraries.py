@@ -105,6 +105,11 @@ class HostLibrary:
         return None
 
 
+def explained(library: ArrayLibrary, error: Exception, what: str) -> Exception:
+    """The error of this package for one of a device, met by `what`; the error itself if it is none."""
+    return error if isinstance(error, Error) else library.failure(error, what) or error
+
+
 HOST: ArrayLibrary = HostLibrary()
 FINDERS: dict[type, Callable[[Any], ArrayLibrary]] = {}
 """The library of an array, by its class, for classes besides numpy's."""

@@ -22,6 +22,7 @@ from jit.passes.support.symbolic_sizes import put_numbers
 from ..arrays.interpreter import Interpreter
 from ..arrays.libraries import library_on
 from ..arrays.programs import Registers
+from ..gpu.fused_product import may_lead
 from ..kernels import fusion
 from ..plans.native import graph_of
 from ..plans.places import Layout, Stretch
@@ -47,11 +48,13 @@ class DeviceStretches:
         return is_free_view(node, self._library.device)
 
     def is_native(self, node: Node) -> bool:
-        """Whether a node is a kernel."""
+        """Whether a node is a kernel; one behind a product may be part of its kernel, which is for the interpreter."""
         made = [value for value in node.outputs if value.type is not UNDEFINED]
         if len(made) < len(node.outputs) or not any(value.uses for value in made):
             return False
         if not all(is_plain(value, self._library.device) for value in (*node.inputs, *made)):
+            return False
+        if any(not value.is_input and may_lead(value.node) for value in node.inputs):
             return False
         if node.kind == "prim::FusionGroup":
             return True

@@ -108,7 +108,7 @@ MOST_POINTS = 1 << 31
 """The points of a side that are too many, see Note [Divisions by numbers known at launch]."""
 
 
-class _Casts:
+class _CastAlone:
     """A namespace in which nothing but casts is possible."""
 
     @staticmethod
@@ -148,7 +148,7 @@ def _multiplies(body: Callable[..., Any]) -> bool:
     """Whether a body does nothing but hand on its factors, widened or not."""
     first, second = object(), object()
     try:
-        return bool(body(_Casts, first, second) == (first, second))
+        return bool(body(_CastAlone, first, second) == (first, second))
     except (AttributeError, TypeError):
         return False
 

@@ -41,6 +41,11 @@ class FusedProduct(FusedGroup):
         attributes = {name: product.resolve(value) for name, value in product.attributes.items()}
         self._template = op.join(product.operands, attributes)
 
+    @property
+    def name(self) -> str:
+        """The names of the product and of the group's operators, for errors."""
+        return f"{self._op.schema.name}, {super().name}"
+
     def _values(self, arrays: Sequence[Any]) -> list[Any]:
         """The product's arguments."""
         rest = iter(arrays)

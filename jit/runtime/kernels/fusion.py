@@ -43,7 +43,7 @@ from jit.passes.support.spaces import (
 )
 from jit.passes.support.symbolic_sizes import put_numbers
 
-from ..arrays.libraries import library_on
+from ..arrays.libraries import explained, library_on
 from . import recipes
 from .nest import Access, Buffer, Index, Keep, Local, Nest, NestStep, Position, Reduce, Result
 from .terms import Apply, Read, Reduced, Term, Terms, dtype_of, expanded, wide
@@ -83,9 +83,19 @@ class FusedGroup:
         kernel = self._kernels[key]
         if kernel is None:
             return self._interpret(inputs)
-        outputs = [self._library.math.empty(t.sizes, t.dtype.numpy) for t in self._types]
-        kernel(inputs, outputs)
+        try:
+            outputs = [self._library.math.empty(t.sizes, t.dtype.numpy) for t in self._types]
+            kernel(inputs, outputs)
+        except Exception as error:
+            if (found := explained(self._library, error, self.name)) is not error:
+                raise found from error
+            raise
         return outputs
+
+    @property
+    def name(self) -> str:
+        """The names of its operators, for errors."""
+        return ", ".join(node.kind.removeprefix("aten::") for node in self._body.nodes)
 
     @property
     def kernels(self) -> list[Any]:

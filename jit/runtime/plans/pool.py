@@ -186,7 +186,7 @@ def _offer(r: _ThreadPool) -> None:
 
 
 def _work() -> tuple[tuple[str, ...], str]:
-    """What it declares and `work(argument)`: what a thread does; its argument is (pool, its number)."""
+    """The routine of a thread, `work(argument)`, behind what it declares; the argument is (pool, its number)."""
     r = _ThreadPool("kernel", ["argument"])
     r._write(f"%pool = add i64 {r.word('%argument')}, 0")
     own, idle = r.space(str(MOST_OPERANDS)), r.variable()
@@ -380,7 +380,7 @@ def _function() -> int:
 
 @cache
 def _looks_a_second() -> float:
-    """How often a thread looks out in a second: the least time that many pauses take says it."""
+    """The number of times that a thread looks out in a second, by the least time that some pauses take."""
     from ..kernels.codegen import compile_routine
 
     address = compile_routine("pauses", _pauses)
@@ -393,7 +393,7 @@ def _looks_a_second() -> float:
 
 
 def _pauses() -> tuple[tuple[str, ...], str]:
-    """What it declares and `pauses(count)`: wait so many times for a moment."""
+    """The routine `pauses(count)`, which waits so many times for a moment, behind what it declares."""
     r = Routine("kernel", ["count"])
     with r.loop("%count"):
         r.pause(_pause()[1])
