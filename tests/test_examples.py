@@ -71,3 +71,17 @@ def test_a_generator_learns_from_a_critic_with_a_gradient_penalty(tmp_path):
     printed = run(ROOT / "examples" / "wgan_gp.py", "--rounds", "100", "--traced", cwd=tmp_path)
     before, after = map(float, re.findall(r"distance to the scans: ([\d.]+) before, ([\d.]+) after", printed)[0])
     assert after < before / 2 and printed.count("of 100: distance") == 8 and "@@" in printed
+
+
+def test_a_gpt_learns_and_writes(tmp_path):
+    printed = run(ROOT / "examples" / "gpt.py", "--steps", "60", "--letters", "60", cwd=tmp_path)
+    losses = [float(loss) for loss in re.findall(r"of 60: loss ([\d.]+)", printed)]
+    assert len(losses) == 10 and losses[-1] < 3.2 < losses[0]
+    assert "lengths of the cache: 2" in printed and "64 of 64 letters are the same" in printed
+    sizes = onnx.load(tmp_path / "gpt.onnx").graph.input[1].type.tensor_type.shape.dim
+    assert sizes[2].dim_param == "n" and sizes[1].dim_value == 4
+
+
+def test_a_gpt_learns_on_a_gpu(tmp_path, gpu):
+    printed = run(ROOT / "examples" / "gpt.py", "--device", "cuda", "--steps", "10", "--letters", "20", cwd=tmp_path)
+    assert printed.count("of 10: loss") == 10 and "24 of 24 letters are the same" in printed
