@@ -49,6 +49,10 @@ have the lowest byte first -; alpha and beta are words in memory of their own, t
 """
 
 
+_SINGLE = 1 << 16
+"""Multiplications that OpenBLAS does in one thread, a quarter of its own limit for `gemm`."""
+
+
 class Matrix(NamedTuple):
     """An operand as BLAS takes it: row-major or transposed, with `leading` elements from one line to the next."""
 
@@ -122,7 +126,7 @@ class BlasProduct(Work):
         fields = {
             "gemm": blas_function("gemm", self.dtype), "transa": left, "transb": right,
             "m": columns, "n": rows, "k": inner, "alpha": alpha, "lda": self.b.leading, "ldb": self.a.leading,
-            "beta": beta, "ldc": max(columns, 1), "batch": batch, "alone": blas_alone.state(),
+            "beta": beta, "ldc": max(columns, 1), "batch": batch, "alone": blas_alone.state_for(self.effort, _SINGLE),
             **{f"step_{name}": step * self.dtype.itemsize for name, step in zip("abc", self.steps)},
             **{f"first_{name}": first * step * self.dtype.itemsize for name, step in zip("abc", panels)},
         }  # fmt: skip

@@ -31,6 +31,11 @@ def state() -> int:
     return int(_state.__array_interface__["data"][0])
 
 
+def state_for(effort: Any, most: int) -> int:
+    """The state for a product of so many multiplications; 0 if BLAS has one thread compute up to `most` anyway."""
+    return 0 if type(effort) is int and effort <= most else state()
+
+
 def can_be_shared() -> bool:
     """Whether BLAS can be told to compute in the thread that calls it."""
     return bool(state() and _state[_AT["set"]])
@@ -42,9 +47,9 @@ def changes() -> tuple[str, ...]:
 
 
 def _change(name: str, body: Any) -> str:
-    """A routine that has the state for itself."""
+    """A routine that has the state for itself, if there is one."""
     r = Routine(name, ["state"])
-    with r.unless(r.same(r.word("%state", _AT["set"]), 0)):
+    with r.unless(r.same("%state", 0)), r.unless(r.same(r.word("%state", _AT["set"]), 0)):
         with r.loop(2**62):
             with r.when(r.exchanges("%state", _AT["lock"], "0", "1")):
                 r.end_loop()

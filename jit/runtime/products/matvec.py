@@ -23,6 +23,9 @@ from .blas import Matrix, address_of, blas_function
 MOST_ROWS = 3
 """The most rows that are multiplied one by one."""
 
+_SINGLE = 9000
+"""Elements of a matrix that OpenBLAS multiplies in one thread: `gemv` shares 9,216 and more."""
+
 _FIELDS = (
     "gemv", "trans", "m", "n", "alpha", "lda", "incx", "beta", "incy", "batch", "matrix", "vector", "step_matrix",
     "step_vector", "step_result", "first_matrix", "first_result", "alone",
@@ -85,7 +88,7 @@ class MatrixVector(Work):
             "n": lines, "alpha": address_of(self.kept), "lda": self.leading, "incx": self.increment,
             "beta": address_of(self.kept) + size, "incy": 1, "batch": self.batch, "matrix": int(self.is_right),
             "vector": int(not self.is_right), "first_matrix": first * panel * size, "first_result": first * size,
-            "alone": blas_alone.state(),
+            "alone": blas_alone.state_for(self.sizes[0] * self.sizes[1], _SINGLE),
             **dict(zip(("step_matrix", "step_vector", "step_result"), (s * size for s in self.steps))),
         }  # fmt: skip
         return [fields[name] for name in _FIELDS]
