@@ -16,7 +16,8 @@ class Aliasing:
     exposed: set[tuple[int, int]] = field(default_factory=set)
     """(stage, number) of the outputs whose memory a later stage reads."""
     copied: set[tuple[int, int]] = field(default_factory=set)
-    """(stage, number) of the outputs, then the updates, that must be copied, since their memory is not theirs alone."""
+    """(stage, number) of the outputs, then the updates, that must be copied, since their memory is not theirs alone. An
+    update is written elsewhere in any case; it is only not read from memory that another one may write before."""
 
 
 def analyse(graph: Graph) -> Aliasing:
@@ -31,10 +32,10 @@ def analyse(graph: Graph) -> Aliasing:
         for index, value in enumerate(returned):
             if not isinstance(value, Value) or not isinstance(value.type, TensorType):
                 continue
-            root = roots[value]
-            if root.is_input or root.stage < number or root in taken:
+            root, is_output = roots[value], index < len(stage.outputs)
+            if root.is_input or root.stage < number or (root in taken and is_output):
                 found.copied.add((number, index))
-            elif root in surviving:
+            elif root in surviving and root not in taken:
                 found.exposed.add((number, index))
             taken.add(root)
     return found
