@@ -662,18 +662,16 @@ def _check_std(std: float) -> None:
         raise UsageError(f"normal: the standard deviation must not be negative, got {std}")
 
 
-def _check_stds(std: Tensor) -> None:
-    """Refuse negative elements in a tensor of standard deviations; while recording they are not looked at."""
-    array = getattr(std, "_array", None)
-    if array is not None and (array < 0).any():
-        raise UsageError("normal: the standard deviations must not be negative, but one of them is")
+def _checked(F: Ops, std: Tensor) -> Tensor:
+    """A tensor of standard deviations; an error if one of them is negative."""
+    return F.within(std, 0, math.inf, "normal: standard deviations must not be negative")
 
 
 @composite("aten::normal.Tensor_Tensor(Tensor mean, Tensor std, *, Generator? generator=None) -> Tensor",
            namespaces=("jit",))  # fmt: skip
 def normal_tensors(F: Ops, mean: Tensor, std: Tensor, generator: Generator | None) -> Tensor:
     """Numbers drawn from normal distributions of these means and standard deviations, which broadcast."""
-    _check_stds(std)
+    std = _checked(F, std)
     with F.no_grad():
         return F.randn_like(mean + std, generator=generator) * std + mean
 
@@ -699,7 +697,7 @@ def _() -> Iterator[Sample]:
 @composite("aten::normal.float_Tensor(float mean, Tensor std, *, Generator? generator=None) -> Tensor",
            namespaces=("jit",))  # fmt: skip
 def normal_std(F: Ops, mean: float, std: Tensor, generator: Generator | None) -> Tensor:
-    _check_stds(std)
+    std = _checked(F, std)
     with F.no_grad():
         return F.randn_like(std, generator=generator) * std + mean
 

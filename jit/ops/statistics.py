@@ -211,6 +211,32 @@ def _() -> Iterator[Sample]:
 
 # -- quantiles ---------------------------------------------------------------------------------------------------
 
+
+@array("aten::within(Tensor self, float least, float most, str refusal) -> Tensor", raises=True, namespaces=(),
+       grad=dict(self=lambda F, g: g))  # fmt: skip
+def within(m: Numpy, self: Array, least: float, most: float, refusal: str) -> Array:
+    """self, if all of its elements lie between two numbers; a composite that looked itself would look just once."""
+    if not bool(m.all((self >= least) & (self <= most))):
+        raise UsageError(f"{refusal}, got {self.tolist() if self.size <= 8 else 'other elements'}")
+    return m.array(self, order="C")
+
+
+@within.type
+def _(self: KnownType, least: float, most: float, refusal: str) -> TensorType:
+    return TensorType(self.dtype, self.shape, None, self.device)
+
+
+@within.onnx
+def _(g: OnnxWriter, self: Value, least: float, most: float, refusal: str) -> Value:
+    return g.op("Identity", self)
+
+
+@within.samples
+def _() -> Iterator[Sample]:
+    yield sample(make(2, 3, low=0.1), 0.0, 100.0, "too large")
+    yield sample(strided(make(2, 3, low=0.1)), 0.0, 100.0, "too large", note="strided")
+
+
 _WAYS = ("linear", "lower", "higher", "midpoint", "nearest")
 
 
@@ -226,9 +252,7 @@ def _quantile(
         raise UsageError(
             f"{name}: q should be a number or a vector of the input's dtype, got {list(q.shape)} of {q.dtype}"
         )
-    known = getattr(q, "_array", None)
-    if known is not None and not ((known >= 0) & (known <= 1)).all():
-        raise UsageError(f"{name}: q should lie between 0 and 1, got {known.tolist()}")
+    q = F.within(q, 0, 1, f"{name}: q should lie between 0 and 1")
     at = 0 if dim is None else wrap_dim(dim, self.ndim)
     flat = F.reshape(self, [-1]) if dim is None or self.ndim == 0 else self
     require_elements(name, flat.shape, at)

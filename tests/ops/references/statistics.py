@@ -168,6 +168,7 @@ REFERENCES: dict[str, Any] = {
     "aten::median": lower_median,
     "aten::nanmedian": lower_median_of_numbers,
     "aten::msort": lambda self: np.sort(self, 0),
+    "aten::within": lambda self, least, most, refusal: self,
     "aten::quantile": quantile(np.quantile),
     "aten::quantile.scalar": quantile(np.quantile),
     "aten::nanquantile": quantile(np.nanquantile),
