@@ -12,6 +12,7 @@ from jit.ir.errors import CompileError, Error
 from jit.ir.geometry import Geometry
 from jit.passes.support.spaces import arguments
 
+from ..arrays.libraries import raise_explained
 from ..arrays.programs import locate
 from ..kernels.codegen import check_status
 from ..kernels.fusion import group_nest
@@ -143,16 +144,18 @@ class StretchRun:
             except Error:
                 raise
             except Exception as error:
-                raise self._explained(error) or error from error
+                self._raise_explained(error)
+                raise
         return outputs
 
-    def _explained(self, error: Exception) -> Error | None:
-        """The error of this package for one of the device's; None if it is none."""
+    def _raise_explained(self, error: Exception) -> None:
+        """Raise the error of this package for one of the device's, if there is one, with the user's line."""
         kernels = ", ".join(dict.fromkeys(map(_operators, self._stretch.nodes)))
-        explained: Error | None = self._library.failure(error, f"the kernels of {kernels}")
-        if explained is not None:
-            locate(explained, _sourced(self._stretch.nodes[0]))
-        return explained
+        try:
+            raise_explained(self._library, error, f"the kernels of {kernels}")
+        except Error as found:
+            locate(found, _sourced(self._stretch.nodes[0]))
+            raise
 
     def _queue(self, arrays: Sequence[Any], outputs: Sequence[Any]) -> None:
         """Launch the kernels, in an arena of the call's own, and wait for those that may fail."""
