@@ -35,7 +35,7 @@ from jit.ir.dtypes import DType, float32, float64
 
 from ..kernels.nest import Access, Nest, NestStep, Reduce
 from ..kernels.schedule import Loops
-from .schedule import Grid, divider
+from .schedule import Grid, LaunchNumber, divider
 
 
 @dataclass(frozen=True)
@@ -176,9 +176,9 @@ class ProductGrid(Grid):
     """The tiles along the columns."""
 
     @property
-    def numbers(self) -> dict[tuple[Hashable, ...], int]:
+    def numbers(self) -> dict[tuple[Hashable, ...], LaunchNumber]:
         """The numbers that a kernel may ask for besides those of its nest."""
-        found: dict[tuple[Hashable, ...], int] = {}
+        found: dict[tuple[Hashable, ...], LaunchNumber] = {}
         for name, count in (("down", self.down), ("across", self.across)):
             found[name,] = count
             found["times", name], found["shift", name] = divider(count)

@@ -51,6 +51,9 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from jit.ir.sizes import SizeExpr, divides, estimating, least
 
 from ..kernels.lanes import LONG, MODERATE, lanes
 from ..kernels.nest import Access, Nest, Operand, Reduce
@@ -133,23 +136,38 @@ class Grid:
         return math.prod(self.counts)
 
     @property
-    def numbers(self) -> dict[tuple[Hashable, ...], int]:
+    def numbers(self) -> dict[tuple[Hashable, ...], LaunchNumber]:
         """The numbers that a kernel may ask for besides those of its nest."""
         turns = -(-self.units // (self.blocks * self.threads * self.vectors))
-        found: dict[tuple[Hashable, ...], int] = {("blocks",): self.blocks, ("turns",): turns, ("units",): self.units}
+        found: dict[tuple[Hashable, ...], LaunchNumber] = {("blocks",): self.blocks, ("turns",): turns}
+        found["units",] = self.units
         for loop, count in enumerate(self.counts):
             found["count", loop] = count
             found["times", loop], found["shift", loop] = divider(count)
         return found
 
 
-def divider(count: int) -> tuple[int, int]:
+class DividerNumber(NamedTuple):
+    """A number for divisions by a size that is not known yet."""
+
+    name: str
+    """"times" or "shift"."""
+    divisor: SizeExpr
+
+
+LaunchNumber = int | DividerNumber
+"""A number that a kernel is launched with."""
+
+
+def divider(count: int) -> tuple[LaunchNumber, LaunchNumber]:
     """(times, shift) for divisions by `count`, see Note [Divisions by numbers known at launch].
 
     >>> times, shift = divider(7)
     >>> ((10**9 * times >> 32) + 10**9 >> shift) == 10**9 // 7
     True
     """
+    if type(count) is SizeExpr:
+        return DividerNumber("times", count), DividerNumber("shift", count)
     shift = (count - 1).bit_length()
     return ((1 << 32) * ((1 << shift) - count)) // count + 1, shift
 
@@ -186,7 +204,7 @@ def _points(nest: Nest, loops: Loops, dialect: Dialect, multiprocessors: int) ->
     teams = _teams(nest, loops, dialect, -(-units // group), group, side)
     if teams > 1:
         return Grid("columns", -(-units // group), group * teams, counts, group, teams, side, 1, ahead)
-    blocks = min(-(-units // (THREADS * vectors)), BLOCKS * multiprocessors)
+    blocks = least(-(-units // (THREADS * vectors)), BLOCKS * multiprocessors)
     return Grid("points", blocks, THREADS, counts, 1, 1, side, vectors, ahead)
 
 
@@ -224,8 +242,12 @@ def _scans_alone(nest: Nest) -> bool:
 
 
 def _power_of_two(number: int) -> int:
-    """The least that is not below a number."""
-    return 1 << (number - 1).bit_length()
+    """The least that is not below a number; of a size, it is decided between which two powers it lies."""
+    with estimating():
+        found = 1 << (int(number) - 1).bit_length()
+    is_between = found >= number and (found == 1 or 2 * number > found)  # a condition on sizes
+    assert is_between
+    return found
 
 
 # -- rows --------------------------------------------------------------------------------------------------------
@@ -255,7 +277,7 @@ def _held(nest: Nest, loops: Loops, dialect: Dialect, group: int, stride: int) -
         return rows, 0
     row = loops.extents[loops.lane]
     step = max(stride, _power_of_two(row) // 8)  # few kernels for all lengths
-    capacity = -(-row // step) * step
+    capacity = int(-(-row // step)) * step
     while rows * group > dialect.warp and rows * capacity * held.bytes_of_point > dialect.held_bytes:
         rows //= 2
     return (rows, capacity) if rows * capacity * held.bytes_of_point <= dialect.held_bytes else (THREADS // group, 0)
@@ -278,7 +300,13 @@ def _side(nest: Nest, loops: Loops) -> int:
     buffers = [nest.inputs[a.buffer] for a in nest.reads] + [nest.outputs[a.buffer] for a in nest.writes]
     widest = max(buffer.dtype.itemsize for buffer, motion in zip(buffers, motions, strict=True) if motion == UNIT)
     side, extent = min(VECTOR_BYTES // widest, LANES), loops.extents[loops.lane]
-    return side if extent % side == 0 or extent >= 16 * side else 1
+    return side if divides(side, extent) or _is_long(extent, side) else 1
+
+
+@estimating()
+def _is_long(extent: int, side: int) -> bool:
+    """Whether few threads have less than a vector to do."""
+    return extent >= 16 * side
 
 
 def _moves_index(nest: Nest, loops: Loops, access: Access) -> bool:
