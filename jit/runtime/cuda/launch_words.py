@@ -19,7 +19,7 @@ import numpy as np
 from jit.ir import Node
 
 from ..arrays.arrays import address_of
-from ..gpu.schedule import DividerNumber, divider
+from ..gpu.schedule import DividerNumber, LaunchNumber, divider
 from ..plans.sized_tables import SlotWords
 from ..plans.sized_words import SizedWords
 from .launching import CudaKernel
@@ -85,6 +85,29 @@ class LaunchWords:
         return [LaunchHead(*self.words[at : at + len(LaunchHead._fields)].tolist()) for at in self.starts]
 
 
+class LaunchNumbers:
+    """Numbers of launches for all sizes, those for divisions among them.
+
+    Args:
+        numbers: What they are; those that are expressions are filled in.
+        names: The symbols in them, in the order in which their values are given.
+    """
+
+    def __init__(self, numbers: Sequence[LaunchNumber], names: Sequence[str]) -> None:
+        dividers = [(at, number) for at, number in enumerate(numbers) if isinstance(number, DividerNumber)]
+        self._dividers = [(at, number.name) for at, number in dividers]
+        plain = [number.divisor if isinstance(number, DividerNumber) else number for number in numbers]
+        self._words = SizedWords.of(plain, names)
+
+    def at(self, sizes: Sequence[int]) -> Any:
+        """The numbers at some sizes, as an array of int64 of its own."""
+        words = self._words.at(sizes)
+        for at, name in self._dividers:
+            times, shift = divider(int(words[at]))
+            words[at] = times if name == "times" else shift
+        return words
+
+
 class LaunchTables:
     """The words of a list for all sizes.
 
@@ -101,30 +124,25 @@ class LaunchTables:
     ) -> None:  # fmt: skip
         self._arena = arena
         self._most = max(len(launch.operands) for launch in launches)
-        words: list[Any] = []
+        words: list[LaunchNumber] = []
         in_slots: list[tuple[int, int]] = []
         self._starts = [_write(launch, words, in_slots) for launch in launches]
         words.append(0)
-        self._pointers = np.array([at + GEOMETRY for at in self._starts], np.intp)
-        dividers: dict[str, list[int]] = {"times": [], "shift": []}
         for at, launch in zip(self._starts, launches, strict=True):
             words[at + GEOMETRY] = 8 * len(words)
-            _write_geometry(launch, words, dividers)
-        self._dividers = dividers
+            words += launch.kernel.device_kernel.numbers
+        self._pointers = np.array([at + GEOMETRY for at in self._starts], np.intp)
         self._slots = _slot_words(slots, in_slots, words)
-        self._words = SizedWords.of(words, names)
+        self._numbers = LaunchNumbers(words, names)
 
     def at(self, sizes: Sequence[int] = ()) -> LaunchWords:
         """The words at some sizes, one for each symbol."""
-        words = self._words.at(sizes)
+        words = self._numbers.at(sizes)
         words[self._pointers] += address_of(words)
-        for number, places in enumerate(self._dividers.values()):
-            for place in places:
-                words[place] = divider(int(words[place]))[number]
         return LaunchWords(words, self._starts, self._most, self._arena + self._slots.lay_out(words))
 
 
-def _write(launch: KernelLaunch, words: list[Any], in_slots: list[tuple[int, int]]) -> int:
+def _write(launch: KernelLaunch, words: list[LaunchNumber], in_slots: list[tuple[int, int]]) -> int:
     """Add the words of a launch, without the address of its geometry; returns their place."""
     kernel, at = launch.kernel, len(words)
     grid = kernel.device_kernel.grid
@@ -136,16 +154,9 @@ def _write(launch: KernelLaunch, words: list[Any], in_slots: list[tuple[int, int
     return at
 
 
-def _write_geometry(launch: KernelLaunch, words: list[Any], dividers: dict[str, list[int]]) -> None:
-    """Add the numbers that a kernel is launched with; in the place of those for divisions, what is divided by."""
-    for number in launch.kernel.device_kernel.numbers:
-        if isinstance(number, DividerNumber):
-            dividers[number.name].append(len(words))
-            number = number.divisor
-        words.append(number)
-
-
-def _slot_words(slots: Sequence[Sequence[int]], in_slots: Sequence[tuple[int, int]], words: list[Any]) -> SlotWords:
+def _slot_words(
+    slots: Sequence[Sequence[int]], in_slots: Sequence[tuple[int, int]], words: list[LaunchNumber]
+) -> SlotWords:
     """The slots, once the sizes in them are words, too."""
     first = len(words)
     starts = np.cumsum([0, *map(len, slots)], dtype=np.intp)[:-1]
