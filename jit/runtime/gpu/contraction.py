@@ -32,6 +32,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jit.ir.dtypes import DType, float32, float64
+from jit.ir.sizes import estimating
 
 from ..kernels.nest import Access, Nest, NestStep, Reduce
 from ..kernels.schedule import Loops
@@ -187,6 +188,7 @@ class ProductGrid(Grid):
         return found
 
 
+@estimating()
 def product_grid(found: Contraction, loops: Loops, multiprocessors: int) -> ProductGrid:
     """The grid for a product: large tiles, if there are enough of them for all multiprocessors."""
     grids = [_grid_of(tile, found, loops) for tile in found.tiles]

@@ -200,26 +200,29 @@ def _points(nest: Nest, loops: Loops, dialect: Dialect, multiprocessors: int) ->
     units = math.prod(counts)
     many = loops.reduced and not is_contraction(nest)
     ahead = _ahead(nest, loops.extents[-1], side, 2 if side > 1 else 1) if many else 1
-    group = min(dialect.warp, _power_of_two(units))
-    teams = _teams(nest, loops, dialect, -(-units // group), group, side)
-    if teams > 1:
-        return Grid("columns", -(-units // group), group * teams, counts, group, teams, side, 1, ahead)
+    if many:
+        group = _power_of_two(units, dialect.warp)
+        teams = _teams(nest, loops, dialect, -(-units // group), group, side)
+        if teams > 1:
+            return Grid("columns", -(-units // group), group * teams, counts, group, teams, side, 1, ahead)
     blocks = least(-(-units // (THREADS * vectors)), BLOCKS * multiprocessors)
     return Grid("points", blocks, THREADS, counts, 1, 1, side, vectors, ahead)
 
 
+@estimating()
 def _ahead(nest: Nest, turns: int, lanes: int, times: int = 1) -> int:
     """The turns of a loop whose loads go ahead: fewer if bodies are long, and not more than there are."""
     loads = LOADS // 4 if nest.cost > VERY_DEAR else LOADS // 2 if nest.scans else LOADS * times
     return min(max(loads // lanes, 1), _power_of_two(turns))
 
 
+@estimating()
 def _teams(nest: Nest, loops: Loops, dialect: Dialect, groups: int, group: int, lanes: int, turn: int = 1) -> int:
     """The teams of a row, see Note [Teams]: 1 if so many groups of threads are enough.
 
     What teams come to has to find room in shared memory: `lanes` numbers of each thread for each accumulator.
     """
-    if is_contraction(nest) or not loops.reduced:
+    if is_contraction(nest):
         return 1
     outermost, most = loops.extents[loops.parallel], MOST_TEAMS
     pieces = outermost if loops.reduced > 1 else -(-outermost // (BLOCK * turn))
@@ -241,8 +244,10 @@ def _scans_alone(nest: Nest) -> bool:
     return not any(isinstance(result, Reduce) for step in nest.steps for result in step.results)
 
 
-def _power_of_two(number: int) -> int:
-    """The least that is not below a number; of a size, it is decided between which two powers it lies."""
+def _power_of_two(number: int, most: int | None = None) -> int:
+    """The least that is not below a number, or `most`; of a size, it is decided between which two powers it lies."""
+    if most is not None and 2 * number > most:
+        return most
     with estimating():
         found = 1 << (int(number) - 1).bit_length()
     is_between = found >= number and (found == 1 or 2 * number > found)  # a condition on sizes
@@ -257,7 +262,7 @@ def _rows(nest: Nest, loops: Loops, dialect: Dialect) -> Grid:
     """A warp or less for each row."""
     counts = loops.extents[: loops.parallel]
     row = loops.extents[loops.lane]
-    turn = min(lanes(nest, loops, _ANY), _power_of_two(row))
+    turn = _power_of_two(row, lanes(nest, loops, _ANY))
     group = min(turn, dialect.warp)
     several = turn // group
     ahead = _ahead(nest, -(-row // turn), several, 2 if LONG_ROW < row <= BLOCK * turn else 1)
@@ -342,10 +347,19 @@ def crossing(nest: Nest, loops: Loops) -> int | None:
     writes = range(len(nest.reads), len(nest.reads) + len(nest.writes))
     for loop in range(loops.parallel):
         there = [o for o in nest.steps[0].reads if lies_along(nest, loops, o, loop)]
-        square = min(loops.extents[loop], loops.extents[loops.lane]) >= SQUARE // 2
-        if square and 0 < len(there) <= MOST_CROSSING and all(loops.motion(w, loops.lane) == UNIT for w in writes):
+        if (
+            _is_square(loops, loop)
+            and 0 < len(there) <= MOST_CROSSING
+            and all(loops.motion(w, loops.lane) == UNIT for w in writes)
+        ):
             return loop
     return None
+
+
+@estimating()
+def _is_square(loops: Loops, loop: int) -> bool:
+    """Whether blocks of squares would not be mostly empty."""
+    return min(loops.extents[loop], loops.extents[loops.lane]) >= SQUARE // 2
 
 
 MOST_CROSSING = 4
