@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -191,13 +191,17 @@ class StretchRun:
     def __init__(self, kernels: StretchKernels, sizes: Sequence[int] = ()) -> None:
         self.kernels = kernels
         self._library, self._module = kernels.library, kernels.library.module
-        self._outputs = kernels.shapes.at(sizes)[1]
+        self._outputs = [(*made, number) for number, made in enumerate(kernels.shapes.at(sizes)[1])]
         words = kernels.tables.at(sizes)
         self._arena = words.arena
         self._launches = LaunchList(kernels.launches, words, self._library.driver, partial(graphs_work, self._library))
 
     def __call__(self, arrays: Sequence[Any]) -> list[Any]:
-        """The outputs; waits for kernels that may fail.
+        """The outputs; see `launched`."""
+        return self.launched([array.data.ptr for array in arrays])
+
+    def launched(self, addresses: Sequence[int]) -> list[Any]:
+        """The outputs, given where the inputs lie; waits for kernels that may fail.
 
         Raises:
             DivisionError: An integer was divided by zero.
@@ -205,14 +209,16 @@ class StretchRun:
             OutOfMemoryError: The GPU has too little memory left.
             AcceleratorError: The driver has refused a kernel.
         """
-        with self._library.current():
-            try:
-                outputs = [self._made(self._module.empty, number) for number in range(len(self._outputs))]
-                self._queue(arrays, outputs)
-            except Error:
-                raise
-            except Exception as error:
-                raise self._explained(error) or error from error
+        if not self._library.is_current():
+            with self._library.current():
+                return self.launched(addresses)
+        try:
+            outputs = [self._made(*made) for made in self._outputs]
+            self._queue(addresses, outputs)
+        except Error:
+            raise
+        except Exception as error:
+            raise self._explained(error) or error from error
         return outputs
 
     def _explained(self, error: Exception) -> Error | None:
@@ -224,16 +230,16 @@ class StretchRun:
             locate(explained, _sourced(nodes[0]))
         return explained
 
-    def _queue(self, arrays: Sequence[Any], outputs: Sequence[Any]) -> None:
+    def _queue(self, addresses: Sequence[int], outputs: Sequence[Any]) -> None:
         """Launch the kernels, in an arena of the call's own, and wait for those that may fail."""
-        module, quiet, failing = self._module, self.kernels.quiet, self.kernels.failing
-        arena = self._made(module.empty) if self._arena else quiet
-        errors = module.zeros(len(failing), "int32") if failing else quiet
-        used = (arena, *arrays, *outputs, errors, quiet)
-        self._library.driver.attach()
-        stream = module.cuda.get_current_stream().ptr
-        self._launches(self.kernels.bases(*[array.data.ptr for array in used]), stream)
-        if failing:
+        kernels, module, driver = self.kernels, self._module, self._library.driver
+        arena = self._made((self._arena,), "uint8", -1) if self._arena else kernels.quiet
+        errors = module.zeros(len(kernels.failing), "int32") if kernels.failing else kernels.quiet
+        made = [array.data.ptr for array in (*outputs, errors, kernels.quiet)]
+        driver.attach()
+        bases = kernels.bases(arena.data.ptr, *addresses, *made)
+        self._launches(bases, module.cuda.get_current_stream().ptr)
+        if kernels.failing:
             self._check(errors.get().tolist())
 
     @property
@@ -246,15 +252,14 @@ class StretchRun:
         """Whether calls launch a CUDA graph."""
         return self._launches.is_graph
 
-    def _made(self, empty: Callable[..., Any], output: int | None = None) -> Any:
+    def _made(self, shape: Sequence[int], dtype: Any, output: int) -> Any:
         """Memory for an output, or else for the arena."""
-        shape, dtype = ((self._arena,), "uint8") if output is None else self._outputs[output]
         try:
-            return empty(shape, dtype)
+            return self._module.ndarray(shape, dtype)
         except MemoryError as error:
             stretch = self.kernels.stretch
-            made = stretch.nodes[0] if output is None else stretch.outputs[output].node
-            what = f"{self._arena} bytes of temporaries" if output is None else f"the result of {_operators(made)}"
+            made = stretch.nodes[0] if output < 0 else stretch.outputs[output].node
+            what = f"{self._arena} bytes of temporaries" if output < 0 else f"the result of {_operators(made)}"
             raised = out_of_memory(what)
             locate(raised, _sourced(made))
             raise raised from error

@@ -29,7 +29,7 @@ from jit.passes.support.symbolic_sizes import put_numbers
 
 from ..arrays.interpreter import Interpreter
 from ..arrays.libraries import library_on
-from ..arrays.programs import Registers
+from ..arrays.programs import Program, Registers
 from ..gpu.fused_product import may_lead
 from ..kernels import fusion
 from ..plans.native import graph_of
@@ -87,6 +87,7 @@ class DeviceStretches:
                 r[result] = value
 
         run.touched = (*results, *inputs, *([sizes] if native.is_sized else []))  # type: ignore[attr-defined]
+        run.device_call, run.sizes = native, sizes if native.is_sized else None  # type: ignore[attr-defined]
         return run
 
 
@@ -121,10 +122,13 @@ class DeviceCall:
 
     def __call__(self, sizes: tuple[int, ...], arrays: Sequence[Any]) -> Sequence[Any]:
         """The outputs."""
-        key = _key(sizes, arrays)
-        run = self._runs.get(key) or self._made(key, sizes, arrays)
-        outputs: Sequence[Any] = run(arrays)
+        outputs: Sequence[Any] = self.run_at(sizes, arrays)(arrays)
         return outputs
+
+    def run_at(self, sizes: tuple[int, ...], arrays: Sequence[Any]) -> Any:
+        """What computes the outputs for arrays that lie as these: a `StretchRun`, or the operators one by one."""
+        key = _key(sizes, arrays)
+        return self._runs.get(key) or self._made(key, sizes, arrays)
 
     @property
     def runs(self) -> list[StretchRun]:
@@ -146,7 +150,7 @@ class DeviceCall:
     def _ready(self, sizes: tuple[int, ...], layouts: Sequence[Layout]) -> Any:
         """The kernels for some sizes and layouts; its operators, one by one, where one has no code there."""
         try:
-            if self.is_sized and all(map(_lies_as, layouts, self._declared.at(sizes)[0])):
+            if self.is_sized and all(map(Layout.fits, layouts, self._declared.at(sizes)[0])):
                 return StretchRun(self._kernels_at(sizes), sizes)
             return StretchRun(StretchKernels(self._numbered(sizes), layouts, (), self._library))
         except CompileError:
@@ -187,12 +191,6 @@ def _shapes_of(layouts: Sequence[Layout], symbols: Sequence[SizeSymbol]) -> Size
     return SizedShapes(texts, (), [symbol.name for symbol in symbols])
 
 
-def _lies_as(layout: Layout, declared: Layout) -> bool:
-    """Whether an array lies as declared; steps along dims of one element do not matter."""
-    steps = zip(layout.shape, layout.strides, declared.strides, strict=True)
-    return layout.shape == declared.shape and all(n == 1 or a == b for n, a, b in steps)
-
-
 def _interpreted(stretch: Stretch) -> Any:
     interpreter = Interpreter(graph_of(stretch)[0])
     return lambda arrays: interpreter.run(0, arrays)[0]
@@ -200,6 +198,48 @@ def _interpreted(stretch: Stretch) -> Any:
 
 def _key(sizes: tuple[int, ...], arrays: Sequence[Any]) -> Any:
     return sizes, *[(array.shape, array.strides) for array in arrays]
+
+
+def launcher_of(
+    program: Program, count: int, arrays: Sequence[Any], results: Sequence[int]
+) -> Callable[[Sequence[int]], Sequence[Any]] | None:
+    """A function that launches the one stretch of a program of the first stage; None if there is more to it.
+
+    It takes the addresses of the program's inputs, which are to lie as `arrays` do, and to stay alive meanwhile.
+
+    Args:
+        program: The program.
+        count: The number of registers.
+        arrays: The inputs of some call.
+        results: The numbers of the stretch's outputs that it gives.
+    """
+    native, sizes = only_device_call(program)
+    if native is None:
+        return None
+    registers: list[Any] = [None] * count
+    for register, array in zip(program.inputs, arrays, strict=True):
+        registers[register] = array
+    if sizes is not None:
+        program.instructions[0](registers)
+    run = native.run_at(() if sizes is None else registers[sizes], [registers[read] for read in native.reads])
+    if not isinstance(run, StretchRun):
+        return None
+    places = [program.inputs.index(read) for read in native.reads]
+
+    def launch(addresses: Sequence[int]) -> Sequence[Any]:
+        outputs = run.launched([addresses[place] for place in places])
+        return [outputs[number] for number in results]
+
+    return launch
+
+
+def only_device_call(program: Program) -> tuple[DeviceCall | None, int | None]:
+    """The one stretch that a program consists of, and the register of its sizes; None if there is more to it."""
+    if not program.instructions:
+        return None, None
+    *before, last = program.instructions
+    native, sizes = getattr(last, "device_call", None), getattr(last, "sizes", None)
+    return (native, sizes) if native is not None and len(before) == (sizes is not None) else (None, None)
 
 
 def stretches_on(device: str) -> DeviceStretches | None:
