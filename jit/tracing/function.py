@@ -182,6 +182,12 @@ class TracedFunction(Watched):
 
     def _answer(self, call: TracedCall, entry: Entry | None, general: Entry | None) -> Any:
         """Run a recording for all sizes, else one for these, else record."""
+        try:
+            return self._answered(call, entry, general)
+        finally:
+            call.raised = None
+
+    def _answered(self, call: TracedCall, entry: Entry | None, general: Entry | None) -> Any:
         if general is not None:
             found, result = self._run(general, call)
             if found:

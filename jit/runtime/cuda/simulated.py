@@ -81,6 +81,7 @@ class Memory:
 
     def __init__(self, owner: Any) -> None:
         self.owner, self.size, self.ptr = owner, 0, next(self._places)
+        self.runtime = _RUNTIME  # at a process's end the module's names are gone before the last arrays are
         if _RUNTIME.used + owner.nbytes > _RUNTIME.total:
             raise SimulatedOutOfMemory(f"out of memory allocating {owner.nbytes} bytes")
         self.size = owner.nbytes
@@ -88,7 +89,7 @@ class Memory:
         _PLACED[self.ptr] = self
 
     def __del__(self) -> None:
-        _RUNTIME.used -= self.size
+        self.runtime.used -= self.size
 
 
 _MEMORY: WeakValueDictionary[int, Memory] = WeakValueDictionary()

@@ -13,6 +13,7 @@ from jit.ir.geometry import Geometry
 from jit.ir.sizes import any_symbolic
 from jit.passes.support.spaces import arguments
 
+from ..arrays.libraries import raise_explained
 from ..arrays.programs import locate
 from ..kernels.codegen import check_status
 from ..kernels.fusion import group_nest
@@ -218,17 +219,19 @@ class StretchRun:
         except Error:
             raise
         except Exception as error:
-            raise self._explained(error) or error from error
+            self._raise_explained(error)
+            raise
         return outputs
 
-    def _explained(self, error: Exception) -> Error | None:
-        """The error of this package for one of the device's; None if it is none."""
+    def _raise_explained(self, error: Exception) -> None:
+        """Raise the error of this package for one of the device's, if there is one, with the user's line."""
         nodes = self.kernels.stretch.nodes
         names = ", ".join(dict.fromkeys(map(_operators, nodes)))
-        explained: Error | None = self._library.failure(error, f"the kernels of {names}")
-        if explained is not None:
-            locate(explained, _sourced(nodes[0]))
-        return explained
+        try:
+            raise_explained(self._library, error, f"the kernels of {names}")
+        except Error as found:
+            locate(found, _sourced(nodes[0]))
+            raise
 
     def _queue(self, addresses: Sequence[int], outputs: Sequence[Any]) -> None:
         """Launch the kernels, in an arena of the call's own, and wait for those that may fail."""
@@ -260,9 +263,11 @@ class StretchRun:
             stretch = self.kernels.stretch
             made = stretch.nodes[0] if output < 0 else stretch.outputs[output].node
             what = f"{self._arena} bytes of temporaries" if output < 0 else f"the result of {_operators(made)}"
-            raised = out_of_memory(what)
-            locate(raised, _sourced(made))
-            raise raised from error
+            try:
+                raise out_of_memory(what) from error
+            except Error as raised:
+                locate(raised, _sourced(made))
+                raise
 
     def _check(self, statuses: Sequence[int]) -> None:
         for status, node in zip(statuses, self.kernels.failing, strict=True):
