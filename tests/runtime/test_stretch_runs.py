@@ -14,8 +14,8 @@ from jit.ir.size_uses import symbols_in
 from jit.ir.sizes import deciding
 from jit.runtime.cuda import launching
 from jit.runtime.cuda.devices import open_device
-from jit.runtime.cuda.stretches import DeviceCall
 from jit.runtime.cuda.stretch_runs import StretchPlaces
+from jit.runtime.cuda.stretches import DeviceCall
 from jit.runtime.plans.places import Layout, Stretch
 from jit.runtime.plans.steps import is_free_view
 

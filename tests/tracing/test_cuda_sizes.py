@@ -123,7 +123,10 @@ def test_arrays_that_lie_otherwise_than_recorded() -> None:
 
     for rows, wide in ((4, 5), (6, 7), (7, 6), (6, 8), (9, 5)):
         whole = jit.randn(2 * rows, wide + 3)
-        for view in (lambda t: t[::2, 1:-2], lambda t: t[:rows, :wide], lambda t: t.t().contiguous().t()[::2, 3:]):
+        views: list[Callable[[Any], Any]] = [
+            lambda t: t[::2, 1:-2], lambda t: t[: len(t) // 2, :-3], lambda t: t.t().contiguous().t()[::2, 3:],
+        ]  # fmt: skip
+        for view in views:
             x, there = view(whole), view(whole.cuda())
             wanted = jit.softmax(x * x.exp(), -1).sum(0), jit.cat([x, x.exp()], 1) + 1
             for one, two in zip(traced(there, there.exp()), wanted, strict=True):

@@ -121,7 +121,8 @@ class DeviceCalls:
             names = [symbol.name for symbol in named.symbols]
             types = [value.type for value in named.graph.inputs]
             self._open = SizedShapes([_texts(*pair) for pair in zip(types, self._layouts, strict=True)], (), names)
-            self._parts = [KeepsGaps(t, names) for t in types if is_open(t) and not any_symbolic(t.strides)]
+            parts = [KeepsGaps(type, names) for type in types if is_open(type) and not any_symbolic(type.strides)]
+            self._parts = [part for part in parts if part(recording.sizes_of(owners))]
 
     def made(self, layouts: tuple[Any, ...], arrays: Sequence[Any], owners: list[Any]) -> _Ready | None:
         """What is to be done for arguments of other layouts; None if the call is another one."""
