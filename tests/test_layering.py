@@ -20,6 +20,7 @@ PACKAGE = ROOT / "jit"
 
 # From the ground up; rooms of one floor do not see each other.
 FLOORS = (
+    ("late",),
     ("ir", "_stubs"),
     ("ops", "backends"),
     ("passes",),

@@ -1,0 +1,94 @@
+"""Names of packages that are looked for in their modules when somebody first asks for them.
+
+Note [What is not used is not imported]
+`import jit` imports what every program needs: tensors, how an operator runs, and how histories are remembered.
+Networks, optimizers, everything behind `jit.trace`, and the single functions that few programs call, are imported when
+they are first asked for by name. A package says which of its modules has which name, once for `late` and once for type
+checkers, which see an import; `tests/test_startup.py` compares the two. Declarations of operators come in the same way,
+see Note [Declarations are read when needed].
+
+Nothing but the time of an import depends on this: `dir` shows all names, `from jit import *` finds them. Two threads
+may ask at once, since Python lets one import a module at a time, and no circle of imports leads through two rooms.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+unwatched: Callable[[], AbstractContextManager[Any]] = nullcontext
+"""The block in which modules are imported; `jit.eager.watch` sets it, since a function that is recorded may ask."""
+
+
+def imported(module: str) -> Any:
+    """The module of this name, imported now if it has not been."""
+    with unwatched():
+        return import_module(module)
+
+
+def late(
+    package: str, names: Mapping[str, str], modules: Iterable[str] = (), otherwise: Callable[[str], Any] | None = None
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """`__getattr__` and `__dir__` of a package.
+
+    Args:
+        package: Its full name.
+        names: By a module's name within the package, the names that come from there, with spaces between.
+        modules: The modules that are to be found as attributes before anybody has imported them.
+        otherwise: What finds all other names, or raises AttributeError.
+    """
+    places = {name: place for place, together in names.items() for name in together.split()}
+    module, inner = vars(sys.modules[package]), frozenset(modules)
+
+    def find(name: str) -> Any:
+        if name in inner:
+            return imported(f"{package}.{name}")
+        if name in places:
+            found = getattr(imported(f"{package}.{places[name]}"), name)
+        elif otherwise is not None:
+            found = otherwise(name)
+        else:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        module[name] = found
+        return found
+
+    return find, lambda: sorted({*module, *places, *inner})
+
+
+PROVIDERS: dict[str, str] = {}
+"""Module of a class -> the module of a room above that adds members to it; the package `jit` says it."""
+
+
+class Provided:
+    """A member of a class that a room above adds to it; this stands in its place until somebody asks for it."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        imported(PROVIDERS[owner.__module__])
+        return getattr(owner if instance is None else instance, self.name)
+
+
+def elsewhere(name: str, place: str) -> ModuleType:
+    """A module that has the names of another one, which is imported when it is asked for one of them.
+
+    Args:
+        name: The full name of the module that is made, also in `sys.modules`.
+        place: The full name of the other one.
+    """
+    made = sys.modules[name] = ModuleType(name, f"`{place}`, under another name.")
+
+    def find(member: str) -> Any:
+        if member.startswith("__"):  # who looks through all modules asks for such
+            raise AttributeError(f"module {name!r} has no attribute {member!r}")
+        return getattr(imported(place), member)
+
+    vars(made)["__getattr__"] = find
+    return made
