@@ -53,29 +53,9 @@ with _collector_resting():  # nothing that importing makes is garbage: searching
     from . import autograd, cpu, cuda
 
 if TYPE_CHECKING:
-    from . import amp as amp, artifacts as artifacts, backends as backends, export as export, fft as fft
-    from . import inspection as inspection, linalg as linalg, nn as nn, optim as optim, passes as passes
-    from . import runtime as runtime, signal as signal, special as special, tracing as tracing
     from ._stubs.functions import *  # noqa: F403
-    from .artifacts.files import load as load
-    from .autograd.differentiation import grad as grad
-    from .autograd.recomputing import checkpoint as checkpoint, checkpoint_sequential as checkpoint_sequential
-    from .backends import (
-        are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled,
-        use_deterministic_algorithms as use_deterministic_algorithms,
-    )
-    from .eager.parallel import (
-        get_num_interop_threads as get_num_interop_threads, get_num_threads as get_num_threads,
-        set_num_interop_threads as set_num_interop_threads, set_num_threads as set_num_threads,
-    )  # fmt: skip
-    from .inspection.covering import coverage as coverage
-    from .library.limits import finfo as finfo, iinfo as iinfo
-    from .library.size_numbers import sym_float as sym_float, sym_int as sym_int, sym_sqrt as sym_sqrt
+    from ._stubs.names_jit import *  # noqa: F403
     from .library.spellings import *  # noqa: F403
-    from .native import CppOp as CppOp
-    from .tracing.decorator import trace as trace
-    from .tracing.exporting import ExportReport as ExportReport, export_onnx as export_onnx
-    from .tracing.verifying import verify as verify
 
 memory_format = MemoryFormat
 dtype = DType
@@ -125,7 +105,7 @@ _ROOMS = (
     "amp", "artifacts", "backends", "export", "fft", "inspection", "linalg", "nn", "optim", "passes", "runtime",
     "signal", "special", "tracing",
 )  # fmt: skip
-"""Names and modules that are imported when first asked for, see Note [What is not used is not imported] in `jit.late`."""
+"""Names and modules that are imported when first asked for: Note [What is not used is not imported] in `jit.late`."""
 
 _load, _loadable = _late(__name__, _LATER, _ROOMS, _partial(_member, "jit"))
 
@@ -141,7 +121,7 @@ vars(cuda)["amp"] = _elsewhere("jit.cuda.amp", "jit.amp.cuda")
 vars(cpu)["amp"] = _elsewhere("jit.cpu.amp", "jit.amp.cpu")
 """Namespaces that programs import from, `from jit.cuda.amp import GradScaler`, within modules that are no packages."""
 
-_PROVIDERS["jit.tracing.function"] = "jit.inspection"
+_PROVIDERS["jit.tracing.function"] = "jit.inspection.inspected"
 
 for _old, _new in {"tensors": "eager.tensors", "hooks": "eager.hooks", "limits": "library.limits"}.items():
     _elsewhere(f"jit.{_old}", f"jit.{_new}")

@@ -3,12 +3,13 @@
 Note [What is not used is not imported]
 `import jit` imports what every program needs: tensors, how an operator runs, and how histories are remembered.
 Networks, optimizers, everything behind `jit.trace`, and the single functions that few programs call, are imported when
-they are first asked for by name. A package says which of its modules has which name, once for `late` and once for type
-checkers, which see an import; `tests/test_startup.py` compares the two. Declarations of operators come in the same way,
-see Note [Declarations are read when needed].
+they are first asked for by name. A package says which of its modules has which name; stubs, which are made from that,
+tell it to type checkers. Declarations of operators come when needed, too, see Note [Declarations are read when needed].
 
-Nothing but the time of an import depends on this: `dir` shows all names, `from jit import *` finds them. Two threads
-may ask at once, since Python lets one import a module at a time, and no circle of imports leads through two rooms.
+Nothing but the time of an import depends on this: `dir` shows all names, `from jit import *` finds them. Threads may
+ask at once. Python lets one thread import a module and the others wait, so there must be no circle in which they wait
+for one another: modules import one another in none, and the `__init__` of a package imports none of its modules, which
+would wait for it in their turn.
 """
 
 from __future__ import annotations
@@ -22,6 +23,10 @@ from typing import Any
 
 unwatched: Callable[[], AbstractContextManager[Any]] = nullcontext
 """The block in which modules are imported; `jit.eager.watch` sets it, since a function that is recorded may ask."""
+
+
+TABLES: dict[str, tuple[dict[str, str], tuple[str, ...]]] = {}
+"""Every package for which `late` was called, with the names and the modules that are found later."""
 
 
 def imported(module: str) -> Any:
@@ -41,6 +46,7 @@ def late(
         modules: The modules that are to be found as attributes before anybody has imported them.
         otherwise: What finds all other names, or raises AttributeError.
     """
+    TABLES[package] = dict(names), tuple(modules)
     places = {name: place for place, together in names.items() for name in together.split()}
     module, inner = vars(sys.modules[package]), frozenset(modules)
 

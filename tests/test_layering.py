@@ -20,8 +20,8 @@ PACKAGE = ROOT / "jit"
 
 # From the ground up; rooms of one floor do not see each other.
 FLOORS = (
-    ("late",),
-    ("ir", "_stubs"),
+    ("late", "_stubs"),
+    ("ir",),
     ("ops", "backends"),
     ("passes",),
     ("runtime", "export"),

@@ -1,12 +1,13 @@
 """What is not used is not loaded: `import jit` brings in numpy, ml_dtypes and what every program needs, no more."""
 
-import ast
 import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from jit.command.stubs import LATE
 
 ROOT = Path(__file__).resolve().parent.parent
 LIBRARIES = {
@@ -15,8 +16,6 @@ LIBRARIES = {
 }
 BUDGETS = {"import jit": 78, "import jit.command.cli": 82}
 """The most modules of this package that statements may load; without bytecode, each takes a millisecond or two."""
-LATE = ["jit", "jit.autograd", "jit.ir"]
-"""Packages whose names `jit.late` finds."""
 
 
 def run(program: str) -> str:
@@ -89,41 +88,34 @@ def test_all_declarations_are_read_to_go_through_them():
 # -- names ---------------------------------------------------------------------------------------------------------
 
 
-def imported_for_types(package: str) -> set[tuple[str, str]]:
-    """(module, name) of what a package imports for type checkers alone, but for stubs and what is imported by `*`."""
-    folder = ROOT.joinpath(*package.split("."))
-    (block,) = [n for n in ast.parse((folder / "__init__.py").read_text()).body if isinstance(n, ast.If)][:1]
-    assert ast.unparse(block.test) == "TYPE_CHECKING"
-    return {
-        (f"{package}.{node.module}" if node.module else package, alias.name)
-        for node in block.body
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-        if alias.name != "*"
-    }
-
-
-@pytest.mark.parametrize("package", LATE)
-def test_type_checkers_see_what_is_found_later(package):
-    fresh = f"""
-import json, {package} as package
-from jit.eager.functions import names_in
-print(json.dumps([sorted(vars(package)), sorted(set(dir(package)) - set(names_in("jit")))]))
-"""
-    present, listed = map(set, json.loads(run(fresh)))
-    seen = {name for _, name in imported_for_types(package)}
-    assert listed - present <= seen <= listed and seen - present
-
-
 @pytest.mark.parametrize("package", LATE)
 def test_names_are_those_of_their_modules(package):
-    pairs = sorted(imported_for_types(package))
     run(f"""
-import importlib, {package} as package
-for module, name in {pairs}:
-    inner = importlib.import_module(module)
-    wanted = getattr(inner, name) if inner is not package else importlib.import_module(f"{{module}}.{{name}}")
-    assert getattr(package, name) is wanted, name
+from importlib import import_module
+import {package} as package
+from jit.late import TABLES
+names, modules = TABLES["{package}"]
+for place, together in names.items():
+    for name in together.split():
+        assert getattr(package, name) is getattr(import_module(f"{package}.{{place}}"), name)
+for module in modules:
+    assert getattr(package, module) is import_module(f"{package}.{{module}}")
+assert {{*" ".join(names.values()).split(), *modules}} <= set(dir(package))
+assert all(hasattr(package, name) for name in package.__all__)
+""")
+
+
+def test_all_packages_have_stubs():
+    run("""
+import pkgutil
+from importlib import import_module
+import jit
+for found in pkgutil.walk_packages(jit.__path__, "jit."):
+    if found.ispkg:
+        import_module(found.name)
+from jit.command.stubs import LATE
+from jit.late import TABLES
+assert set(LATE) == set(TABLES)
 """)
 
 
@@ -171,8 +163,12 @@ assert Mine(jit.ones(2)).sum().item() == 3
 
 
 def test_threads_ask_at_once():
-    run("""
-import sys, threading
+    pickled = subprocess.run(
+        [sys.executable, "-c", "import jit, pickle; print(pickle.dumps(jit.nn.Sequential(jit.nn.Conv2d(1, 1, 1))))"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    run(f"pickled = {pickled}" + """
+import importlib, pickle, sys, threading
 sys.setswitchinterval(1e-6)
 import jit
 def use(number):
@@ -183,7 +179,10 @@ uses = [
     lambda: jit.trace(lambda x: x.exp() + 1)(jit.ones(2)), lambda: jit.nn.Linear(2, 1)(jit.ones(1, 2)).sum().backward(),
     lambda: jit.linalg.norm(jit.ones(2)), lambda: jit.load, lambda: jit.optim.SGD, lambda: jit.coverage,
     lambda: (jit.ones(3) * 2).cumsum(0), lambda: jit.fft.fft(jit.ones(4)), lambda: jit.verify,
-    lambda: list(jit.ir.REGISTRY),
+    lambda: list(jit.ir.REGISTRY), lambda: importlib.import_module("jit.nn.lazy"), lambda: pickle.loads(pickled),
+    lambda: importlib.import_module("jit.optim.lr_scheduler.cycles"), lambda: importlib.import_module("jit.amp.cuda"),
+    lambda: importlib.import_module("jit.nn.utils.vectors"), lambda: importlib.import_module("jit.export.exporter"),
+    lambda: importlib.import_module("jit.inspection.covering"), lambda: importlib.import_module("jit.cuda.amp"),
 ]
 failed, gate = [], threading.Barrier(len(uses))
 threading.excepthook = failed.append

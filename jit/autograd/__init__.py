@@ -14,32 +14,7 @@ from jit.late import late
 from . import attaching
 
 if TYPE_CHECKING:
-    from . import function as function
-    from . import functional as functional
-    from . import graph as graph
-    from . import profiler as profiler
-    from .anomaly import (
-        detect_anomaly as detect_anomaly,
-    )  # fmt: skip
-    from .anomaly import (
-        is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled,
-    )
-    from .anomaly import (
-        is_anomaly_enabled as is_anomaly_enabled,
-    )
-    from .anomaly import (
-        set_detect_anomaly as set_detect_anomaly,
-    )
-    from .checks import gradcheck as gradcheck
-    from .checks import gradgradcheck as gradgradcheck
-    from .custom import Function as Function
-    from .custom import once_differentiable as once_differentiable
-    from .differentiation import backward as backward
-    from .differentiation import grad as grad
-    from .engine import queue_callback as queue_callback
-    from .recomputing import checkpoint as checkpoint
-    from .recomputing import checkpoint_sequential as checkpoint_sequential
-    from .registered import register as register
+    from jit._stubs.names_autograd import *  # noqa: F403
 else:
     __getattr__, __dir__ = late(
         __name__,

@@ -13,8 +13,7 @@ from .schema import Schema, parse_schema
 from .types import BOOL, COMPLEX_SCALAR, FLOAT, GENERATOR, HANDLE, INT, TENSOR, UNDEFINED, TensorType, Type
 
 if TYPE_CHECKING:
-    from .parser import parse as parse
-    from .verifier import verify as verify
+    from jit._stubs.names_ir import *  # noqa: F403
 else:
     __getattr__, __dir__ = late(__name__, {"parser": "parse", "verifier": "verify"})
 

@@ -386,6 +386,6 @@ class TracedFunction(Watched):
 
 
 for _name in ("save", "kernels", "profile", "why_not", "__reduce__", "__deepcopy__"):
-    setattr(TracedFunction, _name, Provided(_name))  # by `jit.inspection`
+    setattr(TracedFunction, _name, Provided(_name))  # by `jit.inspection.inspected`
 
 __all__ = ["Entry", "Key", "TracedCall", "TracedFunction"]

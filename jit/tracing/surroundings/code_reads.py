@@ -61,7 +61,9 @@ def _methods_named(names: Iterable[str]) -> Iterator[Child]:
 
 def functions_called(code: types.CodeType, space: dict[str, Any]) -> Iterator[Child]:
     """The functions of `nn.functional` that code of a layer calls, which programs replace, too."""
-    functional: Any = sys.modules["jit.nn.functional"]
+    functional: Any = sys.modules.get("jit.nn.functional")
+    if functional is None:
+        return
     home, found = vars(functional), scan(code)
     if space is not home and not any(space.get(name) is functional for name in found.loaded):
         return
