@@ -87,27 +87,28 @@ __all__ = [
 ]  # fmt: skip
 """The public names written by hand; operators come from the registry, see `jit.eager.functions.public`."""
 
-_LATER = {
-    "artifacts.files": "load",
-    "autograd.differentiation": "grad",
-    "autograd.recomputing": "checkpoint checkpoint_sequential",
-    "backends": "are_deterministic_algorithms_enabled use_deterministic_algorithms",
-    "eager.parallel": "get_num_interop_threads get_num_threads set_num_interop_threads set_num_threads",
-    "inspection.covering": "coverage",
-    "library.limits": "finfo iinfo",
-    "library.size_numbers": "sym_float sym_int sym_sqrt",
-    "native": "CppOp",
-    "tracing.decorator": "trace",
-    "tracing.exporting": "ExportReport export_onnx",
-    "tracing.verifying": "verify",
-}
-_ROOMS = (
-    "amp", "artifacts", "backends", "export", "fft", "inspection", "linalg", "nn", "optim", "passes", "runtime",
-    "signal", "special", "tracing",
+_load, _loadable = _late(
+    __name__,
+    {
+        "artifacts.files": "load",
+        "autograd.differentiation": "grad",
+        "autograd.recomputing": "checkpoint checkpoint_sequential",
+        "backends": "are_deterministic_algorithms_enabled use_deterministic_algorithms",
+        "eager.parallel": "get_num_interop_threads get_num_threads set_num_interop_threads set_num_threads",
+        "inspection.covering": "coverage",
+        "library.limits": "finfo iinfo",
+        "library.size_numbers": "sym_float sym_int sym_sqrt",
+        "native": "CppOp",
+        "tracing.decorator": "trace",
+        "tracing.exporting": "ExportReport export_onnx",
+        "tracing.verifying": "verify",
+    },
+    (
+        "amp", "artifacts", "backends", "export", "fft", "inspection", "linalg", "nn", "optim", "passes", "runtime",
+        "signal", "special", "tracing",
+    ),
+    _partial(_member, "jit"),
 )  # fmt: skip
-"""Names and modules that are imported when first asked for: Note [What is not used is not imported] in `jit.late`."""
-
-_load, _loadable = _late(__name__, _LATER, _ROOMS, _partial(_member, "jit"))
 
 
 def __dir__() -> list[str]:

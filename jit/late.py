@@ -18,6 +18,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
@@ -35,6 +36,11 @@ def imported(module: str) -> Any:
         return import_module(module)
 
 
+def _is_module(full: str) -> bool:
+    with unwatched():
+        return "._" not in full and find_spec(full) is not None
+
+
 def late(
     package: str, names: Mapping[str, str], modules: Iterable[str] = (), otherwise: Callable[[str], Any] | None = None
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
@@ -43,7 +49,7 @@ def late(
     Args:
         package: Its full name.
         names: By a module's name within the package, the names that come from there, with spaces between.
-        modules: The modules that are to be found as attributes before anybody has imported them.
+        modules: The modules that `__dir__` lists; all others are attributes of the package, too.
         otherwise: What finds all other names, or raises AttributeError.
     """
     TABLES[package] = dict(names), tuple(modules)
@@ -51,16 +57,14 @@ def late(
     module, inner = vars(sys.modules[package]), frozenset(modules)
 
     def find(name: str) -> Any:
-        if name in inner:
-            return imported(f"{package}.{name}")
         if name in places:
-            found = getattr(imported(f"{package}.{places[name]}"), name)
-        elif otherwise is not None:
-            found = otherwise(name)
-        else:
+            module[name] = found = getattr(imported(f"{package}.{places[name]}"), name)
+            return found
+        if name in inner or _is_module(f"{package}.{name}"):
+            return imported(f"{package}.{name}")
+        if otherwise is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        module[name] = found
-        return found
+        return module.setdefault(name, otherwise(name))
 
     return find, lambda: sorted({*module, *places, *inner})
 

@@ -132,6 +132,14 @@ assert norm is jit.linalg.norm is jit.linalg.linalg_norm
 """)
 
 
+def test_modules_are_attributes_of_their_packages():
+    run("""
+import jit
+assert jit.nn.modules.Module is jit.nn.Module and jit.optim.adam.Adam is jit.optim.Adam and jit.eager.tensors.Tensor
+assert jit.nn.utils.fusion.fuse_conv_bn_eval is jit.nn.utils.fuse_conv_bn_eval and jit.export.exporter
+""")
+
+
 def test_what_there_is_not():
     run("""
 import jit
@@ -167,7 +175,9 @@ def test_threads_ask_at_once():
         [sys.executable, "-c", "import jit, pickle; print(pickle.dumps(jit.nn.Sequential(jit.nn.Conv2d(1, 1, 1))))"],
         cwd=ROOT, capture_output=True, text=True, check=True,
     ).stdout  # fmt: skip
-    run(f"pickled = {pickled}" + """
+    run(
+        f"pickled = {pickled}"
+        + """
 import importlib, pickle, sys, threading
 sys.setswitchinterval(1e-6)
 import jit
@@ -190,7 +200,8 @@ threads = [threading.Thread(target=use, args=(number,)) for number in range(len(
 for each in threads: each.start()
 for each in threads: each.join()
 assert not failed, failed
-""")
+"""
+    )
 
 
 def test_a_file_that_was_read_in_part_is_read_anew():
