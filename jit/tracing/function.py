@@ -23,6 +23,7 @@ from jit.eager.pytree import ObjectError, too_deep
 from jit.eager.tensors import Tensor
 from jit.ir import Graph
 from jit.ir.errors import Error, UsageError
+from jit.late import Provided
 
 from .answers import Answers
 from .bound_methods import BoundMethods
@@ -383,5 +384,8 @@ class TracedFunction(Watched):
             f"<traced {self.__name__}: {len(self._cache.entries)} keys, {self.hits} hits, {self.misses} misses{stages}>"
         )
 
+
+for _name in ("save", "kernels", "profile", "why_not", "__reduce__", "__deepcopy__"):
+    setattr(TracedFunction, _name, Provided(_name))  # by `jit.inspection.inspected`
 
 __all__ = ["Entry", "Key", "TracedCall", "TracedFunction"]
