@@ -7,7 +7,7 @@ from typing import Any
 
 from jit.eager.namespace import F
 
-from .optimizer import Optimizer, check_betas, check_not_negative, chosen, number_of
+from .optimizer import Optimizer, check_betas, check_not_negative, chosen, count_step, new_count, number_of
 
 
 class Adam(Optimizer):
@@ -51,7 +51,7 @@ class Adam(Optimizer):
             parameter.mul_(1 - group["lr"] * group["weight_decay"])
         elif group["weight_decay"]:
             gradient = gradient + parameter * group["weight_decay"]
-        mean, square = self._averages(gradient, state, group)
+        mean, square = self._averages(parameter, gradient, state, group)
         step, (beta1, beta2) = number_of(state["step"]), group["betas"]
         spread = F.sqrt(square)
         if group.get("differentiable"):  # its derivative needs the root as it is
@@ -59,14 +59,16 @@ class Adam(Optimizer):
         spread = spread.mul_(1 / (1 - beta2**step) ** 0.5).add_(group["eps"])
         parameter.sub_(mean / spread * (group["lr"] / (1 - beta1**step)))
 
-    def _averages(self, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> tuple[Any, Any]:
+    def _averages(
+        self, parameter: Any, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]
+    ) -> tuple[Any, Any]:
         """The running averages of the gradient and of its square, brought up to date."""
         if not state:
-            state["step"] = F.zeros(())  # a tensor, so that a traced step counts
+            state["step"] = new_count(parameter)  # a tensor, so that a traced step counts
             for name in ("exp_avg", "exp_avg_sq", *(["max_exp_avg_sq"] if group["amsgrad"] else [])):
                 state[name] = F.zeros_like(gradient)
         beta1, beta2 = group["betas"]
-        state["step"] += 1
+        count_step(state, parameter)
         state["exp_avg"].mul_(beta1).add_(gradient, alpha=1 - beta1)
         state["exp_avg_sq"].mul_(beta2).add_(gradient * gradient, alpha=1 - beta2)
         if not group["amsgrad"]:

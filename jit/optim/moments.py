@@ -8,7 +8,7 @@ from typing import Any
 from jit.eager.namespace import F
 from jit.ir import dtypes
 
-from .optimizer import Optimizer, check_betas, check_not_negative, chosen, decayed, number_of
+from .optimizer import Optimizer, check_betas, check_not_negative, chosen, count_step, decayed, new_count, number_of
 
 
 class _Moments(Optimizer):
@@ -20,16 +20,19 @@ class _Moments(Optimizer):
         ignored: The other options given by name; see `chosen`.
     """
 
+    decides_by_count = False
+    """Whether Python takes one way or another by the number of steps."""
+
     def __init__(self, params: Iterable[Any], options: dict[str, Any], ignored: Mapping[str, Any]) -> None:
         check_not_negative(lr=options["lr"], eps=options["eps"], weight_decay=options["weight_decay"])
         super().__init__(params, {**options, **chosen(ignored), "betas": check_betas(options["betas"])})
 
-    def _counted(self, gradient: Any, state: dict[str, Any], *names: str) -> Any:
+    def _counted(self, parameter: Any, gradient: Any, state: dict[str, Any], *names: str) -> Any:
         """The number of this step, the first being 1; `names` are the tensors kept, zeros at first."""
         if not state:
-            state["step"] = F.zeros(())
+            state["step"] = new_count(parameter, self.decides_by_count)
             state.update((name, F.zeros_like(gradient)) for name in names)
-        state["step"] += 1
+        count_step(state, parameter, self.decides_by_count)
         return number_of(state["step"])
 
 
@@ -55,7 +58,7 @@ class Adamax(_Moments):
     def update(self, parameter: Any, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> None:
         """One step of descent, see `Optimizer.update`."""
         gradient = decayed(parameter, gradient, group)
-        step = self._counted(gradient, state, "exp_avg", "exp_inf")
+        step = self._counted(parameter, gradient, state, "exp_avg", "exp_inf")
         beta1, beta2 = group["betas"]
         state["exp_avg"].mul_(beta1).add_(gradient, alpha=1 - beta1)
         largest = F.maximum(state["exp_inf"] * beta2, F.abs(gradient) + group["eps"])
@@ -99,8 +102,8 @@ class NAdam(_WithSquares):
     def update(self, parameter: Any, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> None:
         """One step of descent, see `Optimizer.update`."""
         gradient = decayed(parameter, gradient, group)
-        step = self._counted(gradient, state, "exp_avg", "exp_avg_sq")
-        product = state.setdefault("mu_product", F.ones((), dtype=dtypes.float64))
+        step = self._counted(parameter, gradient, state, "exp_avg", "exp_avg_sq")
+        product = state.setdefault("mu_product", F.ones((), dtype=dtypes.float64, device=state["step"].device))
         now, then = (self._momentum(count, group) for count in (step, step + 1))
         product.mul_(now)
         mean, square = self._averages(gradient, state, group)
@@ -126,6 +129,8 @@ class RAdam(_WithSquares):
         maximize: Whether to maximize instead of minimizing.
     """
 
+    decides_by_count = True
+
     def __init__(
         self, params: Iterable[Any], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
         weight_decay: float = 0.0, decoupled_weight_decay: bool = False, *, maximize: bool = False, **ignored: Any,
@@ -136,7 +141,7 @@ class RAdam(_WithSquares):
     def update(self, parameter: Any, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> None:
         """One step of descent, see `Optimizer.update`."""
         gradient = decayed(parameter, gradient, group)
-        step = self._counted(gradient, state, "exp_avg", "exp_avg_sq")
+        step = self._counted(parameter, gradient, state, "exp_avg", "exp_avg_sq")
         mean, square = self._averages(gradient, state, group)
         beta1, beta2 = group["betas"]
         limit, faded = 2 / (1 - beta2) - 1, beta2**step

@@ -270,11 +270,17 @@ def _noted(step: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _fitted(state: Mapping[str, Any], parameter: Any) -> dict[str, Any]:
-    """A copy of a saved state, its tensors of the device and the dtype of the parameter they belong to."""
+    """A copy of a saved state, its tensors of the device and the dtype of the parameter they belong to.
+
+    What is counted lies on the CPU at first, wherever it was; see `count_step`.
+    """
     copied = copy.deepcopy(dict(state))
     dtype = parameter.dtype if parameter.is_floating_point() else None
-    tensors = {k: v for k, v in copied.items() if isinstance(v, Tensor) and k not in _COUNTS}
-    return {**copied, **{k: v.to(device=parameter.device, dtype=dtype) for k, v in tensors.items()}}
+    tensors = {name: value for name, value in copied.items() if isinstance(value, Tensor)}
+    for name, value in tensors.items():
+        counts = name in _COUNTS
+        copied[name] = value.cpu() if counts else value.to(device=parameter.device, dtype=dtype)
+    return copied
 
 
 def _parts(value: Any) -> Any:
@@ -342,8 +348,29 @@ def decayed(parameter: Any, gradient: Any, group: Mapping[str, Any]) -> Any:
     return gradient + parameter * decay
 
 
+def new_count(parameter: Any, on_host: bool = False) -> Any:
+    """The count of a parameter's steps, 0 at first; see `count_step` for where it lies."""
+    return F.zeros((), device="cpu" if on_host or TRACE.get() is None else parameter.device)
+
+
+def count_step(state: dict[str, Any], parameter: Any, on_host: bool = False) -> None:
+    """Count a step in `state["step"]`: on the CPU, where Python reads it without waiting.
+
+    A traced step has what it counts beside the parameter, unless Python decides by it (`on_host`), since all of the
+    step may be one stretch of kernels then. What was counted in steps that were not traced is copied there once.
+    """
+    if TRACE.get() is not None and not on_host:
+        for name in _COUNTS:
+            if name in state and state[name].device != parameter.device:
+                state[name] = state[name].to(parameter.device)
+    state["step"] += 1
+
+
 def number_of(tensor: Any) -> Any:
-    """The number in a 0-d tensor; while recording a 0-d tensor of float64, so that kernels compute with it."""
+    """The number in a 0-d tensor.
+
+    While recording, and where Python would wait for a GPU, a 0-d tensor of float64, so that kernels compute with it.
+    """
     if tensor.requires_grad:
         return tensor
-    return tensor.item() if TRACE.get() is None else tensor.double()
+    return tensor.item() if TRACE.get() is None and tensor.is_cpu else tensor.double()

@@ -8,7 +8,7 @@ from typing import Any
 from jit.eager.namespace import F
 from jit.ir.errors import UsageError
 
-from .optimizer import Optimizer, check_not_negative, chosen, decayed, number_of
+from .optimizer import Optimizer, check_not_negative, chosen, count_step, decayed, new_count, number_of
 
 
 class Adagrad(Optimizer):
@@ -40,10 +40,10 @@ class Adagrad(Optimizer):
         """One step of descent, see `Optimizer.update`."""
         gradient = decayed(parameter, gradient, group)
         if not state:
-            state["step"] = F.zeros(())
+            state["step"] = new_count(parameter)
             state["sum"] = F.full_like(parameter, group["initial_accumulator_value"]).detach()
         rate = group["lr"] / (1 + number_of(state["step"]) * group["lr_decay"])
-        state["step"] += 1
+        count_step(state, parameter)
         state["sum"].add_(gradient * gradient)
         parameter.sub_(gradient / (F.sqrt(state["sum"]) + group["eps"]) * rate)
 
@@ -78,10 +78,10 @@ class RMSprop(Optimizer):
         """One step of descent, see `Optimizer.update`."""
         gradient = decayed(parameter, gradient, group)
         if not state:
-            state["step"] = F.zeros(())
+            state["step"] = new_count(parameter)
             for name in self._kept(group):
                 state[name] = F.zeros_like(gradient)
-        state["step"] += 1
+        count_step(state, parameter)
         change = gradient / self._spread(gradient, state, group)
         if group["momentum"]:
             change = state["momentum_buffer"].mul_(group["momentum"]).add_(change)
@@ -130,9 +130,9 @@ class Adadelta(Optimizer):
         """One step of descent, see `Optimizer.update`."""
         gradient = decayed(parameter, gradient, group)
         if not state:
-            state.update(step=F.zeros(()), square_avg=F.zeros_like(gradient), acc_delta=F.zeros_like(gradient))
+            state.update(step=new_count(parameter), square_avg=F.zeros_like(gradient), acc_delta=F.zeros_like(gradient))
         rho, eps, steps = group["rho"], group["eps"], state["acc_delta"]
-        state["step"] += 1
+        count_step(state, parameter)
         square = state["square_avg"].mul_(rho).add_(gradient * gradient, alpha=1 - rho)
         change = F.sqrt(steps + eps) / F.sqrt(square + eps) * gradient
         steps.mul_(rho).add_(change * change, alpha=1 - rho)
