@@ -358,6 +358,11 @@ def count_step(state: dict[str, Any], parameter: Any, on_host: bool = False) -> 
 
     A traced step has what it counts beside the parameter, unless Python decides by it (`on_host`), since all of the
     step may be one stretch of kernels then. What was counted in steps that were not traced is copied there once.
+
+    Args:
+        state: The state of a parameter.
+        parameter: The parameter.
+        on_host: Whether Python decides by the number of steps.
     """
     if TRACE.get() is not None and not on_host:
         for name in _COUNTS:

@@ -174,12 +174,12 @@ class SimulatedArray(NDArrayOperatorsMixin):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Its sizes."""
+        """The sizes of its dims."""
         return self._elements.shape
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """Its steps in bytes."""
+        """The steps along its dims, in bytes."""
         return self._elements.strides
 
     @cached_property
