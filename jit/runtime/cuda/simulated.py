@@ -185,7 +185,10 @@ class SimulatedArray(NDArrayOperatorsMixin):
     @cached_property
     def data(self) -> MemoryPointer:
         """The place of its first element."""
-        return MemoryPointer(self._memory, address_of(self._elements) - address_of(self._memory.owner))
+        owner = self._memory.owner
+        return MemoryPointer(
+            self._memory, 0 if self._elements is owner else address_of(self._elements) - address_of(owner)
+        )
 
     @property
     def device(self) -> SimulatedDevice:
