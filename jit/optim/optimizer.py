@@ -357,7 +357,7 @@ def decayed(parameter: Any, gradient: Any, group: Mapping[str, Any]) -> Any:
 Counts = Mapping[str, tuple[float, Any]]
 """Entries of a parameter's state that are one number: what they start from, and a dtype but the default."""
 STEPS: Counts = {"step": (0.0, None)}
-"""What most optimizers count."""
+"""The counts of most optimizers."""
 
 
 def place_counts(state: dict[str, Any], parameter: Any, counts: Counts, on_host: bool = False) -> None:
