@@ -146,6 +146,8 @@ class Op:
         """Ints that say where the elements of a result lie; its sizes are the same for all of them."""
         self.pieces: Callable[..., bool] | None = None
         """Views: whether the number of results follows from the size of the dim `dim`, by arguments."""
+        self.spelling: Callable[..., Any] | None = None
+        """Its parts for kernels, where none computes it as a whole; see the pass `spell_out`."""
         self.recurrence: Callable[..., Recurrence] | None = None
         """`recurrence(<arguments>)` says what its steps are, if it goes through a sequence step by step."""
         self.into: Callable[..., Any] | None = None
@@ -205,6 +207,12 @@ class Op:
         """Attach the terms of a kernel: `def _(t, <arguments>)` returns one for each result; see `jit.ir.kernel`."""
         self._same_module(function)
         self.set_kernel(replace(self.kernel, terms=function))
+        return function
+
+    def parts(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Attach parts that kernels compute: `def _(F, <arguments>)` returns the results, or None to stay whole."""
+        self._same_module(function)
+        self.spelling = function
         return function
 
     def steps(self, function: Callable[..., Recurrence]) -> Callable[..., Recurrence]:

@@ -238,7 +238,7 @@ def nll_loss_forward(
     classes, weights = _class_weights(m, self, target, weight, ignore_index)
     dim = min(1, self.ndim - 1)
     picked = m.take_along_axis(self, m.expand_dims(classes, dim), dim).reshape(target.shape)
-    losses, total = -picked * weights, m.sum(weights)
+    losses, total = m.where(target != ignore_index, -picked * weights, m.asarray(0, self.dtype)), m.sum(weights)
     if reduction == NONE:
         return m.array(losses, order="C"), total
     return (m.sum(losses) / total if reduction == MEAN else m.sum(losses)), total
@@ -259,6 +259,29 @@ def _(
     ignore_index: int,
 ) -> Sequence[Tensor | None]:  # fmt: skip
     return F.nll_loss_backward(g, self, target, weight, reduction, ignore_index, out[1]), None, None
+
+
+def _picking(F: Ops, self: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int) -> Any:
+    """(the places of the target classes among the scores, whether an element counts, its weight), in parts."""
+    dim = _check_classes(self.shape, target.shape, None if weight is None else weight.shape)
+    valid = F.ne(target, ignore_index)
+    rates = F.ones([self.shape[dim]], dtype=self.dtype, device=self.device) if weight is None else weight
+    rows = F.embedding(F.unsqueeze(rates, 1), F.where(valid, target, 0))  # which refuses what is no class
+    classes = F.arange(self.shape[dim], device=self.device)
+    places = F.eq(F.reshape(classes, [-1] + [1] * (self.ndim - dim - 1)), F.unsqueeze(target, dim))
+    return places, valid, F.where(valid, F.squeeze(rows, -1), 0.0)
+
+
+@nll_loss_forward.parts
+def _(
+    F: Ops, self: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int
+) -> Sequence[Tensor]:
+    places, valid, weights = _picking(F, self, target, weight, ignore_index)
+    picked = F.sum(F.where(places, self, 0.0), [min(1, self.ndim - 1)])
+    losses, total = F.where(valid, F.neg(picked) * weights, 0.0), F.sum(weights)
+    if reduction == NONE:
+        return losses, total
+    return (F.sum(losses) / total if reduction == MEAN else F.sum(losses)), total
 
 
 def _onnx_nll(
@@ -323,6 +346,17 @@ def nll_loss_backward(
     out = m.zeros(self.shape, grad_output.dtype)
     m.put_along_axis(out, m.expand_dims(classes, dim), m.expand_dims(shares, dim), dim)
     return out
+
+
+@nll_loss_backward.parts
+def _(
+    F: Ops, grad_output: Tensor, self: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int,
+    total_weight: Tensor,
+) -> Tensor:  # fmt: skip
+    places, valid, weights = _picking(F, self, target, weight, ignore_index)
+    shares = F.neg(weights) * (grad_output / total_weight if reduction == MEAN else grad_output)
+    counted, shares = (F.unsqueeze(each, min(1, self.ndim - 1)) for each in (valid, shares))
+    return F.where(F.logical_and(places, counted), shares, 0.0)
 
 
 @nll_loss_backward.type
