@@ -15,8 +15,9 @@ from jit.ir import OVERLOADS, Op
 from jit.ir.errors import Error
 from jit.ir.memory_formats import as_memory_format
 
+from .arguments import Mismatch, fitter
 from .context import user_source
-from .dispatch import Mismatch, call, call_inplace, call_out, no_declaration
+from .dispatch import call_fitting, call_inplace, call_out, no_declaration
 from .namespace import F
 from .proxies import TracedScalar
 from .tensors import Tensor
@@ -27,16 +28,17 @@ _SYNONYMS = {"input": "self", "axis": "dim", "keepdims": "keepdim", "x1": "self"
 
 
 def make_function(
-    name: str, ops: Sequence[Op], invoke: Callable[[Op, Sequence[Any]], Any] = call
+    name: str, ops: Sequence[Op], invoke: Callable[[Op, Sequence[Any]], Any] = call_fitting
 ) -> Callable[..., Any]:
     """The function that users call: binds, and picks the first declaration that the arguments fit."""
+    binders: list[tuple[Op, Callable[..., Sequence[Any]]]] = []
 
     def function(*args: Any, **kwargs: Any) -> Any:
         hook = pause() if LOOKING else None
         try:
-            for op in ops:
+            for op, bind in binders or _binders(ops, invoke, binders):
                 try:
-                    return invoke(op, op.bind(*args, **kwargs))  # written at the first call: there are hundreds of ops
+                    return invoke(op, bind(*args, **kwargs))
                 except (Mismatch, TypeError) as error:
                     if isinstance(error, TypeError) and not _from_binder(error):
                         raise
@@ -52,6 +54,20 @@ def make_function(
     function.__doc__ = _documentation(ops, invoke is call_inplace)
     function.__dict__["declarations"] = tuple(ops)
     return function
+
+
+def _binders(ops: Sequence[Op], invoke: Any, kept: list[Any]) -> Sequence[tuple[Op, Callable[..., Sequence[Any]]]]:
+    """Each of `ops` with its binder, put into `kept`: made at the first call, as there are hundreds of operators."""
+    kept[:] = [(op, _binder(op, invoke)) for op in ops]
+    return kept
+
+
+def _binder(op: Op, invoke: Any) -> Callable[..., Sequence[Any]]:
+    """The function that brings arguments into the order of the schema, and to what it says.
+
+    A composite that is written in place hands them on as they are to the operator that writes nothing.
+    """
+    return op.bind if invoke is call_inplace and op.kind == "composite" else fitter(op)
 
 
 _LOCATED = "in a call of "
@@ -105,7 +121,7 @@ def _resolve(name: str, ops: Sequence[Op], args: Sequence[Any], kwargs: dict[str
         own = {} if laid_out is None or "memory_format" not in op.schema.argument_names else {"memory_format": laid_out}
         for positional in (args, _packed(op, args)):
             try:
-                values = op.bind(*positional, **_renamed(op, options), **own)
+                values = _binder(op, invoke)(*positional, **_renamed(op, options), **own)
                 result = call_out(op, values, out) if out is not None else invoke(op, values)
             except (Mismatch, TypeError) as error:
                 if isinstance(error, TypeError) and not _from_binder(error):

@@ -249,6 +249,11 @@ class Op:
         """True if it has a derivative of its own; a composite without one is differentiated through its parts."""
         return bool(self.derivatives) or self.backward is not None
 
+    @cached_property
+    def gives_one(self) -> bool:
+        """Whether it has one result, which is no list."""
+        return len(self.schema.returns) == 1 and not self.schema.returns[0].type.is_list
+
     @property
     def arguments(self) -> tuple[Argument, ...]:
         """The schema's arguments."""
