@@ -35,12 +35,13 @@ from jit.eager.proxies import concrete
 from jit.eager.tensors import Storage, Tensor, Variable, requires_grad, tensor_of, variable_of
 from jit.eager.view_paths import ViewStep
 from jit.ir import Op, Source
+from jit.ir.devices import CPU
 from jit.ir.devices import device as Device
-from jit.ir.dtypes import from_numpy
+from jit.ir.dtypes import DType, from_numpy
 from jit.ir.errors import AutogradError
 from jit.ir.geometry import Geometry
 from jit.ops.scatters import as_strided_of
-from jit.runtime.arrays.libraries import is_writable
+from jit.runtime.arrays.libraries import FINDERS, is_writable
 
 SPAN = 1 << 64
 """The distance between the serials of two nodes: room for those that a shared backward hands out, see `sharing`."""
@@ -63,12 +64,22 @@ class Meta(NamedTuple):
     """Facts that derivatives may know of a tensor without keeping it alive."""
 
     shape: tuple[int, ...]
-    dtype: Any
+    held: Any
+    """The dtype as arrays name it."""
     device: Device
-    ndim: int
     strides: tuple[int, ...] = ()
     """The strides in elements; like `offset`, noted only where the op is a view or its derivative asks for them."""
     offset: int = 0
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        return from_numpy(self.held)
+
+    @property
+    def ndim(self) -> int:
+        """The number of dims."""
+        return len(self.shape)
 
     def stride(self) -> tuple[int, ...]:
         """The strides in elements."""
@@ -79,10 +90,14 @@ class Meta(NamedTuple):
         return self.offset
 
 
+_tuple = tuple.__new__
+"""`_tuple(Edge, (node, index))`, which takes half as long as `Edge(node, index)`."""
+
+
 def meta_of(tensor: Tensor) -> Any:
     """The facts of `tensor` that derivatives may want later: a Meta."""
     array, trace = tensor._array, context.SIZED.get()
-    meta = Meta(array.shape, from_numpy(array.dtype), tensor.device, array.ndim)
+    meta = _tuple(Meta, (array.shape, array.dtype, tensor.device if FINDERS else CPU, (), 0))
     return meta if trace is None else trace.meta_of(tensor, meta)
 
 
@@ -93,20 +108,22 @@ class SavedTensor:
         tensor: The tensor.
         what: The words for it in error messages.
         output: The number of the node's output that it is; None for an input.
+        edge: The edge of an input, where it is known that it has one.
     """
 
     __slots__ = ("_array", "_bindings", "_edge", "_index", "_packed", "storage", "version", "what")
 
-    def __init__(self, tensor: Tensor, what: str, output: int | None = None) -> None:
+    def __init__(self, tensor: Tensor, what: str, output: int | None = None, edge: Edge | None = None) -> None:
+        storage = tensor._storage
         self._array = tensor._array
         self._bindings = tensor._bindings
-        self.storage = tensor._storage
-        self.version = tensor._storage.version
+        self.storage = storage
+        self.version = storage.version
         self._index = output
         """The number of the node's output that this is; None for an input."""
-        self._edge = edge_of(tensor) if output is None else None  # an output's would make a cycle
+        self._edge = edge if edge is not None or output is not None else edge_of(tensor)  # an output's makes a cycle
         self.what = what
-        if self.storage.inference:
+        if storage.inference:
             raise AutogradError(
                 f"{what} is an inference tensor, which is not saved for backward; clone() it outside of inference_mode"
             )
@@ -114,15 +131,17 @@ class SavedTensor:
         self._packed: Any = None
         """The result of the pack hook, and the unpack hook that brings the tensor back; None without hooks."""
         if hooks is not None and context.TRACE.get() is None:
-            pack, unpack = hooks
-            with context.no_grad(), context.saving(None):
-                self._packed = pack(tensor_of(tensor._array, tensor._storage)), unpack
-            if self.storage.version != self.version:
-                raise AutogradError(
-                    f"a pack hook has written to the tensor that it got, {what} of an operator (called at "
-                    f"{context.user_source()}); let it write to a clone"
-                )
-            self._array = None
+            self._pack(tensor, *hooks)
+
+    def _pack(self, tensor: Tensor, pack: Callable[[Any], Any], unpack: Callable[[Any], Any]) -> None:
+        with context.no_grad(), context.saving(None):
+            self._packed = pack(tensor_of(tensor._array, tensor._storage)), unpack
+        if self.storage.version != self.version:
+            raise AutogradError(
+                f"a pack hook has written to the tensor that it got, {self.what} of an operator (called at "
+                f"{context.user_source()}); let it write to a clone"
+            )
+        self._array = None
 
     def _original(self, node: Node) -> Any:
         """The array that was saved; AutogradError if an in-place operation has changed it since."""
@@ -204,7 +223,7 @@ class Node:
     def __init__(self, name: str, edges: Sequence[Edge | None], outputs: int = 1) -> None:
         if name:
             self.name = name
-        self.edges: tuple[Edge | None, ...] = tuple(edges)
+        self.edges: Sequence[Edge | None] = edges
         """The edge of each input's gradient; None where none is wanted."""
         self.outputs = outputs
         self.serial = next(SERIALS.get())
@@ -275,8 +294,10 @@ class Node:
 class AccumulateGrad(Node):
     """The node where gradients end: it adds them to `.grad` of a leaf."""
 
+    name = "AccumulateGrad"
+
     def __init__(self, variable: Tensor) -> None:
-        super().__init__("AccumulateGrad", ())
+        super().__init__("", ())
         self.variable = variable
 
     @property
@@ -362,22 +383,29 @@ class OpNode(Node):
     Args:
         op: The operator.
         edges: For each tensor among the arguments, where its gradient goes; None where none is wanted.
-        groups: For each tensor argument: None for a tensor, the length for a list of tensors.
+        groups: For each tensor argument: None for a tensor, the length for a list of tensors; None without lists.
         outputs: The number of results.
     """
 
-    def __init__(self, op: Op, edges: Sequence[Edge | None], groups: Sequence[int | None], outputs: int) -> None:
+    saved: dict[str, Any] | None = None
+    """The values that the formulas name: SavedTensors, Metas and plain values."""
+    metas: Sequence[Meta | None] = ()
+    """One for each edge, for reducing the gradient of a broadcast argument."""
+    conjugated = False
+    """Whether gradients are conjugated before and after the formulas: see Note [Gradients of complex numbers]."""
+    place: context.Place = None
+    """The place of `source`."""
+
+    def __init__(self, op: Op, edges: Sequence[Edge | None], groups: Sequence[int | None] | None, outputs: int) -> None:
         super().__init__("", edges, outputs)
         self.op = op
         self.groups = groups
-        """Per tensor argument: None for a tensor, the length for a list of tensors."""
-        self._has_lists = groups.count(None) < len(groups)
-        self.saved: dict[str, Any] | None = None
-        """The values that the formulas name: SavedTensors, Metas and plain values."""
-        self.metas: tuple[Meta | None, ...] = ()
-        """One for each edge, for reducing the gradient of a broadcast argument."""
-        self.conjugated = False
-        """Whether gradients are conjugated before and after the formulas: see Note [Gradients of complex numbers]."""
+        """Per tensor argument: None for a tensor, the length for a list of tensors; None if there are no lists."""
+
+    @property
+    def source(self) -> Source | None:  # type: ignore[override]
+        """The user's line of the operation."""
+        return context.source_of(self.place)
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -413,7 +441,7 @@ class OpNode(Node):
 
     def _formulas(self, saved: dict[str, Any], names: dict[str, Any], needs: Sequence[bool]) -> list[Any]:
         op = self.op
-        grouped = self._grouped(needs)
+        grouped = self.grouped(needs)
         if op.backward is not None:
             names["needs"] = grouped
             return self._flat(op.backward.function(*self._lookup(op.backward.names, saved, names)))
@@ -433,10 +461,11 @@ class OpNode(Node):
         return [names[name] for name in wanted]
 
     def _flat(self, results: Sequence[Any]) -> list[Any]:
-        return list(_flatten(results, self.groups)) if self._has_lists else list(results)
+        return list(results) if self.groups is None else list(_flatten(results, self.groups))
 
-    def _grouped(self, needs: Sequence[bool]) -> tuple[Any, ...]:
-        if not self._has_lists:
+    def grouped(self, needs: Sequence[bool]) -> tuple[Any, ...]:
+        """One mark for each argument that is a tensor, a tuple of them for a list."""
+        if self.groups is None:
             return tuple(needs)
         flat = iter(needs)
         return tuple(next(flat) if n is None else tuple(itertools.islice(flat, n)) for n in self.groups)
@@ -653,8 +682,8 @@ def edge_of(tensor: Any) -> Edge | None:
         return None
     node = tensor._grad_fn if tensor._viewed is None else tensor.grad_fn
     if node is not None:
-        return Edge(node, tensor._output_nr)
-    return Edge(accumulator(tensor), 0) if tensor._requires_grad else None
+        return _tuple(Edge, (node, tensor._output_nr))
+    return _tuple(Edge, (accumulator(tensor), 0)) if tensor._requires_grad else None
 
 
 def node_of(tensor: Tensor) -> Node | None:

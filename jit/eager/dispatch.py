@@ -86,13 +86,20 @@ def _wants_gradient(op: Op, values: Sequence[Any]) -> bool:
 
 def compute(op: Op, values: Sequence[Any]) -> list[Tensor]:
     """The results of a primitive op as tensors without history; views share storage with their base."""
-    arrays = [value._array if isinstance(value, Tensor) else _array(value) for value in values]
-    if op.kind == "random":
+    arrays = [
+        value._array if isinstance(value, Tensor) else value if type(value) in _PLAIN else _array(value)
+        for value in values
+    ]
+    kind = op.kind
+    if kind == "random":
         return _draw(op, values, arrays)
     results = execute(op, arrays)
-    if op.kind != "view":
+    if kind != "view":
         return [tensor_of(result) for result in results]
     return [view_of(op, values, result, index) for index, result in enumerate(results)]
+
+
+_PLAIN = frozenset((int, float, bool, type(None), str, dtypes.DType))
 
 
 def _array(value: Any) -> Any:

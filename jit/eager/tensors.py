@@ -619,9 +619,14 @@ def tensor_of(array: Any, storage: Storage | None = None) -> Tensor:
 
     Every result comes this way, so what `_hold` does is written out: Python is faster where it meets one class alone.
     """
+    if storage is None:
+        storage = _new(Storage)
+        storage.inference = _in_inference_mode()
+        storage.version = 0
+        storage.writer = None
     made: Tensor = _new(Tensor)
     made._array = array
-    made._storage = _fresh_storage() if storage is None else storage
+    made._storage = storage
     made._bindings = None
     made._viewed = None
     made._path = ()

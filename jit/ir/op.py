@@ -254,6 +254,16 @@ class Op:
         """Whether it has one result, which is no list."""
         return len(self.schema.returns) == 1 and not self.schema.returns[0].type.is_list
 
+    @cached_property
+    def takes_lists(self) -> bool:
+        """Whether there are lists of tensors among its arguments."""
+        return any(self.arguments[i].type.is_list for i in self.tensors)
+
+    @cached_property
+    def decisions(self) -> dict[Any, Any]:
+        """The dtypes that were decided upon when it ran, by those of its operands; for whoever runs it."""
+        return {}
+
     @property
     def arguments(self) -> tuple[Argument, ...]:
         """The schema's arguments."""
