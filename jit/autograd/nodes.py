@@ -40,6 +40,7 @@ from jit.ir.devices import device as Device
 from jit.ir.dtypes import DType, from_numpy
 from jit.ir.errors import AutogradError
 from jit.ir.geometry import Geometry
+from jit.ir.op import Derivative
 from jit.ops.scatters import as_strided_of
 from jit.runtime.arrays.libraries import FINDERS, is_writable
 
@@ -159,15 +160,18 @@ class SavedTensor:
             )
         return tensor._array
 
+    def without_history(self, node: Node) -> Tensor:
+        """`unpack` for computations that are not recorded."""
+        plain = tensor_of(self._original(node), self.storage)
+        plain._bindings = self._bindings
+        return plain
+
     def unpack(self, node: Node) -> Tensor:
         """The tensor as it was saved; AutogradError if an in-place operation has changed it since."""
-        array = self._original(node)
         edge = self._edge if self._index is None else Edge(node, self._index)
         if edge is None:
-            plain = tensor_of(array, self.storage)
-            plain._bindings = self._bindings
-            return plain
-        fresh = variable_of(array, self.storage)
+            return self.without_history(node)
+        fresh = variable_of(self._original(node), self.storage)
         fresh._bindings = self._bindings
         if isinstance(edge.node, AccumulateGrad):
             fresh._requires_grad = True
@@ -316,7 +320,8 @@ class AccumulateGrad(Node):
             return ()
         with lock_of(leaf):
             accumulate(leaf, gradient, context.GRAD_ENABLED.get())
-        for hook in list(leaf.__dict__.get("post_accumulate_hooks", {}).values()):
+        hooks = leaf.__dict__.get("post_accumulate_hooks")
+        for hook in list(hooks.values()) if hooks else ():
             hook(leaf)
         return ()
 
@@ -432,22 +437,26 @@ class OpNode(Node):
             g = tuple(gradients[i] for i in differentiable) if len(differentiable) > 1 else gradients[differentiable[0]]
         if g is None:
             return [None] * len(self.edges)
+        if not FINDERS:
+            return self._by_formulas(saved, g, needs)
         with beside([g] if isinstance(g, Tensor) else g):
-            if not self.conjugated:
-                results = self._formulas(saved, {"F": F, "g": g}, needs)
-            else:
-                results = [_conjugate(F, r) for r in self._formulas(saved, {"F": F, "g": _conjugate(F, g)}, needs)]
-        return [self._fit(F, r, m) if n else None for r, m, n in zip(results, self.metas, needs, strict=True)]
+            return self._by_formulas(saved, g, needs)
 
-    def _formulas(self, saved: dict[str, Any], names: dict[str, Any], needs: Sequence[bool]) -> list[Any]:
+    def _by_formulas(self, saved: dict[str, Any], g: Any, needs: Sequence[bool]) -> list[Any]:
+        if not self.conjugated:
+            results = self._formulas(saved, {"F": F, "g": g}, needs)
+        else:
+            results = [_conjugate(F, r) for r in self._formulas(saved, {"F": F, "g": _conjugate(F, g)}, needs)]
+        return [self._fit(r, m) if n else None for r, m, n in zip(results, self.metas, needs, strict=True)]
+
+    def _formulas(self, saved: dict[str, Any], names: dict[str, Any], needs: Sequence[bool]) -> Sequence[Any]:
         op = self.op
-        grouped = self.grouped(needs)
+        grouped = needs if self.groups is None else self.grouped(needs)
         if op.backward is not None:
             names["needs"] = grouped
             return self._flat(op.backward.function(*self._lookup(op.backward.names, saved, names)))
         results = []
-        for position, need in zip(op.tensors, grouped, strict=True):
-            rule = op.derivatives.get(op.schema.arguments[position].name)
+        for rule, need in zip(_rules(op), grouped, strict=True):
             wanted = any(need) if type(need) is tuple else need
             results.append(rule.function(*self._lookup(rule.names, saved, names)) if rule and wanted else None)
         return self._flat(results)
@@ -460,8 +469,8 @@ class OpNode(Node):
                 names[name] = (_Outputs if several else _unpack)(saved[name], self)
         return [names[name] for name in wanted]
 
-    def _flat(self, results: Sequence[Any]) -> list[Any]:
-        return list(results) if self.groups is None else list(_flatten(results, self.groups))
+    def _flat(self, results: Sequence[Any]) -> Sequence[Any]:
+        return results if self.groups is None else list(_flatten(results, self.groups))
 
     def grouped(self, needs: Sequence[bool]) -> tuple[Any, ...]:
         """One mark for each argument that is a tensor, a tuple of them for a list."""
@@ -470,19 +479,29 @@ class OpNode(Node):
         flat = iter(needs)
         return tuple(next(flat) if n is None else tuple(itertools.islice(flat, n)) for n in self.groups)
 
-    def _fit(self, F: Any, gradient: Any, meta: Meta | None) -> Any:
+    def _fit(self, gradient: Any, meta: Meta | None) -> Any:
         if gradient is None or meta is None:
             return gradient
         if self.op.kind == "pointwise" and self._is_broadcast(gradient, meta):
             gradient = F.sum_to_size(gradient, meta.shape)
+        if gradient._array is not None and gradient._array.dtype is meta.held:
+            return gradient
         return gradient if gradient.dtype is meta.dtype else F._to_copy(gradient, dtype=meta.dtype)
 
     def _is_broadcast(self, gradient: Any, meta: Meta) -> bool:
         """Whether an argument has other sizes than the result."""
         trace, shape = context.TRACE.get(), meta.shape
-        if trace is not None and sum(each is not None and each.ndim > 0 for each in self.metas) > 1:
+        if trace is None:
+            return bool(gradient._array.shape != shape)
+        if sum(each is not None and each.ndim > 0 for each in self.metas) > 1:
             trace.decide_same(gradient, shape)
         return bool(gradient._array.shape != tuple(map(concrete, shape)))
+
+
+@functools.cache
+def _rules(op: Op) -> tuple[Derivative | None, ...]:
+    """The formula for each argument that is a tensor."""
+    return tuple(op.derivatives.get(op.schema.arguments[position].name) for position in op.tensors)
 
 
 @functools.cache
@@ -500,9 +519,9 @@ def _conjugate(F: Any, value: Any) -> Any:
 
 
 def _unpack(saved: Any, node: Node) -> Any:
-    if isinstance(saved, SavedTensor):
-        return saved.unpack(node)
-    if isinstance(saved, tuple) and any(isinstance(item, SavedTensor) for item in saved):
+    if type(saved) is SavedTensor:
+        return saved.unpack(node) if context.GRAD_ENABLED.get() else saved.without_history(node)
+    if type(saved) is tuple and any(isinstance(item, SavedTensor) for item in saved):
         return tuple(_unpack(item, node) for item in saved)
     return saved
 

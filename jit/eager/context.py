@@ -330,7 +330,7 @@ def user_place(skipped: int) -> Place:
 
 def source_of(place: Place) -> Source | None:
     """The line of a place."""
-    if type(place) is not tuple:
+    if place is None or isinstance(place, Source):
         return place
     code, at = place
     line = next((line for start, end, line in code.co_lines() if start <= at < end), None)

@@ -20,7 +20,7 @@ from jit.ir.errors import AutogradError, DTypeError, Error, KindError, SchemaErr
 from jit.ir.geometry import Geometry
 from jit.ir.refusals import FOREIGN, refusal
 from jit.runtime.arrays.execute import execute
-from jit.runtime.arrays.libraries import FINDERS, library_of
+from jit.runtime.arrays.libraries import FINDERS, is_writable, library_of
 
 from . import context, derivatives
 from .arguments import coerce
@@ -231,10 +231,10 @@ def run_inplace(op: Op, values: Sequence[Any]) -> Tensor:
 
 def _run_inplace(op: Op, values: Sequence[Any]) -> Tensor:
     target = values[0]
-    tracked = context.GRAD_ENABLED.get() and any(requires_grad(values[i]) for i in op.tensors)
+    tracked = _records() and _wants_gradient(op, values)
     check_writable(target, tracked)
     (result,) = compute(op, values)
-    if target.dtype.category == dtypes.COMPLEX and op.result is dtypes.real_of:
+    if op.result is dtypes.real_of and target.dtype.category == dtypes.COMPLEX:
         raise DTypeError(
             f"{op.schema.name}_ would write real numbers into a {target.dtype} tensor; use {op.schema.name}()"
         )
@@ -250,14 +250,14 @@ def check_writable(target: Tensor, tracked: bool) -> None:
     array = target._array if target._array is not None else target._defined()
     if target._viewed is not None or target._storage.inference:
         check_history(target, tracked)
-    if context.GRAD_ENABLED.get() and _is_leaf_requiring_grad(target):
+    if _records() and _is_leaf_requiring_grad(target):
         raise AutogradError(
             "a leaf that requires grad, or a view of one, is written to in place; do it under jit.no_grad(), "
             "or clone it first"
         )
-    if not library_of(array).is_writable(array):
+    if not is_writable(array):
         raise AutogradError("a tensor of read-only memory is written to; clone() it first")
-    if Geometry(array.shape, array.strides).overlaps:
+    if not array.flags.c_contiguous and Geometry(array.shape, array.strides).overlaps:
         raise ShapeError(
             "some elements of the written tensor share one place in memory (it was expanded); clone() it first"
         )
@@ -291,12 +291,15 @@ def write(target: Tensor, result: Tensor, what: str) -> None:
             f"{what}: the result has sizes {list(source.shape)}, but the tensor written to has {list(array.shape)}; "
             "use the operator that returns a new tensor"
         )
-    if dtypes.from_numpy(source.dtype).category > dtypes.from_numpy(array.dtype).category:
+    if source.dtype is not array.dtype and result.dtype.category > target.dtype.category:
         raise _narrowing(what, result, target)
     note_write(target)
-    library = library_of(array)
-    with np.errstate(all="ignore"), library.current():
-        library.math.copyto(array, library.taken(source), casting="unsafe")
+    if source.dtype is array.dtype and type(source) is type(array) is np.ndarray:
+        np.copyto(array, source)
+    else:
+        library = library_of(array)
+        with np.errstate(all="ignore"), library.current():
+            library.math.copyto(array, library.taken(source), casting="unsafe")
     target._storage.written()
 
 

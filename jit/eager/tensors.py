@@ -37,19 +37,28 @@ else:
 class Storage:
     """The identity of some memory, shared by all views of it: what changes through one of them changes for all."""
 
-    __slots__ = ("__weakref__", "inference", "version", "writer")
+    __slots__ = ("__weakref__", "inference", "place", "version")
 
     inference: bool
     """Whether it was made in `inference_mode`: derivatives may not use it later."""
     version: int
     """The number of in-place operations so far."""
-    writer: Source | None
-    """The user's line of the last in-place operation."""
+    place: context.Place
+    """The place of `writer`."""
+
+    @property
+    def writer(self) -> Source | None:
+        """The user's line of the last in-place operation."""
+        return context.source_of(self.place)
+
+    @writer.setter
+    def writer(self, source: Source | None) -> None:
+        self.place = source
 
     def written(self, source: Source | None = None) -> None:
         """Note an in-place operation; `source` is the user's line, where it is known already."""
         self.version += 1
-        self.writer = source or context.user_source()
+        self.place = source or context.user_place(1)
 
 
 _in_inference_mode = context.INFERENCE.get
@@ -60,7 +69,7 @@ def _fresh_storage() -> Storage:
     made = Storage()
     made.inference = _in_inference_mode()
     made.version = 0
-    made.writer = None
+    made.place = None
     return made
 
 
@@ -623,7 +632,7 @@ def tensor_of(array: Any, storage: Storage | None = None) -> Tensor:
         storage = _new(Storage)
         storage.inference = _in_inference_mode()
         storage.version = 0
-        storage.writer = None
+        storage.place = None
     made: Tensor = _new(Tensor)
     made._array = array
     made._storage = storage

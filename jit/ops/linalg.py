@@ -26,7 +26,7 @@ def _check(name: str, shapes: Any, dtypes: Any, ranks: Any, matches: Any) -> Non
     for shape, rank in zip(shapes, ranks):
         if len(shape) != rank:
             raise ShapeError(f"{name}: expects a tensor of {rank} dims, got the sizes {list(shape)}")
-    if len(set(dtypes)) > 1:
+    if dtypes.count(dtypes[0]) < len(dtypes):
         raise DTypeError(f"{name}: expects one dtype, got {' and '.join(str(d) for d in dtypes)}; cast one of them")
     for (i, a), (j, b) in matches:
         if shapes[i][a] != shapes[j][b]:

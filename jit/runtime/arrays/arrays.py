@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -56,28 +56,45 @@ def offset_of(array: Any) -> int:
     return (address_of(array) - room_of(array)[0]) // array.itemsize
 
 
+class Layout(NamedTuple):
+    """How a view lies in the memory of an array, in bytes, its offset counted from the array's first element."""
+
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+
+
+def in_bytes(geometry: Geometry, size: int) -> Layout:
+    """A geometry that counts in elements of `size` bytes."""
+    return Layout(geometry.sizes, tuple([s * size for s in geometry.strides]), geometry.offset * size)
+
+
 def window(array: Any, geometry: Geometry, dtype: Any = None) -> Any:
     """The view of `array`'s memory that `geometry` describes, its offset counted from `array`'s first element.
 
     With `dtype`, the memory is read as elements of that numpy dtype, which the geometry then counts in.
     """
     dtype = array.dtype if dtype is None else dtype
-    size = dtype.itemsize
-    strides = tuple([s * size for s in geometry.strides])
+    return laid_out(array, in_bytes(geometry, dtype.itemsize), dtype)
+
+
+def laid_out(array: Any, layout: Layout, dtype: Any) -> Any:
+    """The view of `array`'s memory as elements of a numpy dtype that lie as `layout` says."""
+    sizes, strides, offset = layout
     if not isinstance(array, np.ndarray):
-        return type(array)(geometry.sizes, dtype, array.data + geometry.offset * size, strides)
-    if dtype is array.dtype and geometry.offset >= 0 and array.flags.c_contiguous:  # several times as fast
+        return type(array)(sizes, dtype, array.data + offset, strides)
+    if dtype is array.dtype and offset >= 0 and array.flags.c_contiguous:  # several times as fast
         try:
-            return np.ndarray(geometry.sizes, dtype, array, geometry.offset * size, strides)
+            return np.ndarray(sizes, dtype, array, offset, strides)
         except ValueError:  # it goes beyond `array`, or the dtype is none of numpy's own
             pass
     address, readonly = array.__array_interface__["data"]
     interface = {
         "version": 3,
-        "shape": geometry.sizes,
+        "shape": sizes,
         "strides": strides,
         "typestr": dtype.str,
-        "data": (address + geometry.offset * size, readonly),
+        "data": (address + offset, readonly),
     }
     return seen(array, interface, dtype)
 

@@ -7,6 +7,7 @@ round once, at the end of the op.
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -91,14 +92,27 @@ def _run_on(library: ArrayLibrary, op: Op, values: Sequence[Any], state: Any) ->
 
 def _run_view(op: Op, values: Sequence[Any], state: Any, library: ArrayLibrary) -> list[Any]:
     source = values[0]
+    dtype = source.dtype if op.result is None else op.result_dtype(dtypes.from_numpy(source.dtype)).numpy
     if op.is_absolute:
-        geometries: Any = _absolute(op, values)
-    else:
-        geometries = op.body(arrays.geometry_of(source), *values[1:])
-    dtype = None if op.result is None else op.result_dtype(dtypes.from_numpy(source.dtype)).numpy
-    if isinstance(geometries, Geometry):
-        return [arrays.window(source, geometries, dtype)]
-    return [arrays.window(source, geometry, dtype) for geometry in geometries]
+        return [arrays.window(source, _absolute(op, values), dtype)]
+    facts = op, source.shape, source.strides, source.itemsize, dtype.itemsize, *values[1:]
+    try:
+        layouts = _known_layouts(*facts)
+    except TypeError:  # an argument that cannot be looked up, or one of a wrong type
+        layouts = _layouts(*facts)
+    return [arrays.laid_out(source, layout, dtype) for layout in layouts]
+
+
+def _layouts(
+    op: Op, shape: tuple[int, ...], strides: tuple[int, ...], source_size: int, size: int, *arguments: Any
+) -> list[arrays.Layout]:
+    """How the results of a view lie in the memory of its source, whose elements have `source_size` bytes, theirs `size`."""
+    found = op.body(Geometry(shape, tuple([s // source_size for s in strides])), *arguments)
+    return [arrays.in_bytes(geometry, size) for geometry in ([found] if isinstance(found, Geometry) else found)]
+
+
+_known_layouts = functools.lru_cache(maxsize=1 << 12)(_layouts)
+"""`_layouts`, which takes longer than to look it up: a program takes the same few views all the time."""
 
 
 def _absolute(op: Op, values: Sequence[Any]) -> Geometry:
@@ -190,7 +204,7 @@ def _signature(value: Any) -> Any:
 
 
 def _run_array(op: Op, values: Sequence[Any], state: Any, library: ArrayLibrary) -> list[Any]:
-    args, half = _widened(op, values, library)
+    args, half = (values, None) if _is_plain(op, values, library.array) else _widened(op, values, library)
     token = _warnings.set(_SILENCE)
     try:
         return _results((op.numpy_body or op.body)(library.math, *args), half, library, op.lays_out)
@@ -203,6 +217,17 @@ def _run_random(op: Op, values: Sequence[Any], state: Any, library: ArrayLibrary
     with np.errstate(all="ignore"):
         result, words = op.body(library.math, state, *args)
         return [*_results(result, None, library), state.advance(words)]
+
+
+def _is_plain(op: Op, values: Sequence[Any], array: Any) -> bool:
+    """Whether an operator takes its operands as they are; none of 16-bit floats is among them."""
+    if op.promoted:
+        return False
+    for index in op.tensors:
+        value = values[index]
+        if type(value) is array and value.itemsize == 2 or type(value) in (tuple, list):
+            return False
+    return True
 
 
 def _widened(op: Op, values: Sequence[Any], library: ArrayLibrary) -> tuple[Sequence[Any], Any]:
@@ -243,6 +268,8 @@ def _map(value: Any, function: Callable[[Any], Any]) -> Any:
 
 
 def _results(result: Any, half: Any, library: ArrayLibrary, laid_out: bool = False) -> list[Any]:
+    if half is None and type(result) is library.array and result.flags.c_contiguous:
+        return [result]
     many = result if isinstance(result, (tuple, list)) else (result,)
     return [
         _as_array(r, half if half is not None and library.taken(r).dtype == _SINGLE else None, library, laid_out)
