@@ -109,8 +109,8 @@ def _saver(op: Op, name: str) -> Saver:
     if name in arguments:
         return _saver_of_argument(op, name, arguments.index(name))
     position = arguments.index(name.removesuffix("_meta").removesuffix("_geometry"))
-    if op.kind == "view" or name.endswith("_geometry"):
-        return lambda values, outputs, edges: _geometry_of(values[position])
+    if op.is_absolute or name.endswith("_geometry"):
+        return lambda values, outputs, edges: _geometry_of(values[position], op.is_absolute)
     return lambda values, outputs, edges: _metas_of(values[position])
 
 
@@ -151,8 +151,9 @@ def _metas_of(value: Any) -> Any:
     return meta_of(value) if isinstance(value, Tensor) else None
 
 
-def _geometry_of(value: Tensor) -> Any:
-    return meta_of(value)._replace(strides=strides_of(value._array), offset=value.storage_offset())
+def _geometry_of(value: Tensor, is_absolute: bool) -> Any:
+    offset = value.storage_offset() if is_absolute else 0
+    return meta_of(value, strides_of(value._array), offset)
 
 
 # -- in place ----------------------------------------------------------------------------------------------------------

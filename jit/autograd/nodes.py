@@ -69,8 +69,9 @@ class Meta(NamedTuple):
     """The dtype as arrays name it."""
     device: Device
     strides: tuple[int, ...] = ()
-    """The strides in elements; like `offset`, noted only where the op is a view or its derivative asks for them."""
+    """The strides in elements; noted where the derivative asks for the `_geometry`, and for `as_strided`."""
     offset: int = 0
+    """The place of the first element, which takes long to find: noted for `as_strided` alone."""
 
     @property
     def dtype(self) -> DType:
@@ -95,10 +96,10 @@ _tuple = tuple.__new__
 """`_tuple(Edge, (node, index))`, which takes half as long as `Edge(node, index)`."""
 
 
-def meta_of(tensor: Tensor) -> Any:
+def meta_of(tensor: Tensor, strides: tuple[int, ...] = (), offset: int = 0) -> Any:
     """The facts of `tensor` that derivatives may want later: a Meta."""
     array, trace = tensor._array, context.SIZED.get()
-    meta = _tuple(Meta, (array.shape, array.dtype, tensor.device if FINDERS else CPU, (), 0))
+    meta = _tuple(Meta, (array.shape, array.dtype, tensor.device if FINDERS else CPU, strides, offset))
     return meta if trace is None else trace.meta_of(tensor, meta)
 
 

@@ -93,7 +93,7 @@ class Task:
         """Run a node and hand its results on."""
         pending = self.pending
         del pending[node]
-        results = self.results_of(node, self.buffers.pop(node, None) or [None] * node.outputs)
+        results = self.results_of(node, self.buffers.pop(node, []) or [None] * node.outputs)
         if node in self.barrier:
             return
         for edge, result in zip(node.edges, results, strict=True):

@@ -281,15 +281,16 @@ PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _STDLIB = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 
 
-_ours: set[str] = set()
-"""The files known to be of this package or of Python's library, looked up for every recorded node. They are kept by
-name, because to hash a code object is to hash all that it holds."""
+_known_files: dict[str, bool] = {}
+"""Whether a file is of this package or of Python's library, looked up for every recorded node. Files are kept by name,
+because to hash a code object is to hash all that it holds."""
 
 
 def _is_ours(path: str) -> bool:
-    ours = path.startswith((PACKAGE, "<jit")) or (path.startswith(_STDLIB) and "-packages" not in path)
-    if ours:
-        _ours.add(path)
+    ours = _known_files.get(path)
+    if ours is None:
+        ours = path.startswith((PACKAGE, "<jit")) or (path.startswith(_STDLIB) and "-packages" not in path)
+        _known_files[path] = ours
     return ours
 
 
@@ -307,8 +308,12 @@ def user_source() -> Source | None:
 
 
 def _user_frame(frame: FrameType | None) -> FrameType | None:
-    while frame is not None and (frame.f_code.co_filename in _ours or _is_ours(frame.f_code.co_filename)):
-        frame = frame.f_back  # dozens of them, for every operator
+    known = _known_files
+    while frame is not None:  # dozens of them, for every operator
+        path = frame.f_code.co_filename
+        if not (known[path] if path in known else _is_ours(path)):
+            break
+        frame = frame.f_back
     return frame
 
 

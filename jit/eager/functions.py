@@ -37,6 +37,8 @@ def make_function(
         hook = pause() if LOOKING else None
         try:
             for op, bind in binders or _binders(ops, invoke, binders):
+                if len(args) > op.most_positional:
+                    continue
                 try:
                     return invoke(op, bind(*args, **kwargs))
                 except (Mismatch, TypeError) as error:
@@ -120,6 +122,8 @@ def _resolve(name: str, ops: Sequence[Op], args: Sequence[Any], kwargs: dict[str
     for op in ops:
         own = {} if laid_out is None or "memory_format" not in op.schema.argument_names else {"memory_format": laid_out}
         for positional in (args, _packed(op, args)):
+            if len(positional) > op.most_positional:
+                continue
             try:
                 values = _binder(op, invoke)(*positional, **_renamed(op, options), **own)
                 result = call_out(op, values, out) if out is not None else invoke(op, values)

@@ -11,8 +11,8 @@ Facets that fit on a line are keywords; longer ones are attached beneath: `@tanh
 * the decorated function is the op itself. Its first parameter is the math namespace `m` (pointwise, array, random),
   a `Geometry` (view) or the op namespace `F` (composite); then come the schema's arguments, in order.
 * `grad` is a dict {argument: lambda} whose lambdas name what they need of `F`, `g` (the incoming gradient), `out`,
-  the op's arguments, and `<argument>_meta` for sizes, dtype and device alone, `<argument>_geometry` for strides and
-  offset as well (of view ops both are the same) - only what is named gets saved;
+  the op's arguments, and `<argument>_meta` for sizes, dtype and device alone, `<argument>_geometry` for strides as
+  well (`as_strided` gets these, and the offset, in any case) - only what is named gets saved;
   or an attached function with `needs` among its parameters that returns one gradient per tensor argument.
 * `onnx` is the name of an ONNX operator that takes the same inputs, or a function of a node builder.
 * `kernel` is a `Kernel`: what loops, plans and profiles need to know; `cost=25` says of a pointwise operator about how
@@ -258,6 +258,11 @@ class Op:
     def takes_lists(self) -> bool:
         """Whether there are lists of tensors among its arguments."""
         return any(self.arguments[i].type.is_list for i in self.tensors)
+
+    @cached_property
+    def most_positional(self) -> int:
+        """The number of arguments that may be given by position."""
+        return sum(not argument.kwarg_only for argument in self.arguments)
 
     @cached_property
     def decisions(self) -> dict[Any, Any]:

@@ -106,7 +106,7 @@ def _run_view(op: Op, values: Sequence[Any], state: Any, library: ArrayLibrary) 
 def _layouts(
     op: Op, shape: tuple[int, ...], strides: tuple[int, ...], source_size: int, size: int, *arguments: Any
 ) -> list[arrays.Layout]:
-    """How the results of a view lie in the memory of its source, whose elements have `source_size` bytes, theirs `size`."""
+    """The results of a view in the memory of its source; elements have `source_size` bytes there, here `size`."""
     found = op.body(Geometry(shape, tuple([s // source_size for s in strides])), *arguments)
     return [arrays.in_bytes(geometry, size) for geometry in ([found] if isinstance(found, Geometry) else found)]
 
