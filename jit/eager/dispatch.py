@@ -19,7 +19,7 @@ from jit.ir.devices import CPU, get_default_device, made_on
 from jit.ir.errors import AutogradError, DTypeError, Error, KindError, SchemaError, ShapeError
 from jit.ir.geometry import Geometry
 from jit.ir.refusals import FOREIGN, refusal
-from jit.runtime.arrays.execute import execute
+from jit.runtime.arrays.execute import execute, execute_whole
 from jit.runtime.arrays.libraries import FINDERS, is_writable, library_of
 
 from . import context, derivatives
@@ -156,12 +156,26 @@ def unpack(result: Any) -> list[Any]:
 
 
 def _run_composite(op: Op, values: Sequence[Any]) -> Any:
-    if not op.is_differentiable or not context.GRAD_ENABLED.get() or not any(map(requires_grad, values)):
+    if not _records() or not _wants_gradient(op, values):
+        return _run_whole(op, values)
+    if not op.is_differentiable:
         return _run_parts(op, values)
-    with context.no_grad():
-        result = _run_parts(op, values)
+    context.GRAD_ENABLED.set(False)
+    try:
+        result = _run_whole(op, values)
+    finally:
+        context.GRAD_ENABLED.set(True)
     derivatives.autograd.attach(op, values, unpack(result))
     return result
+
+
+def _run_whole(op: Op, values: Sequence[Any]) -> Any:
+    """The result of a composite that needs no history of its parts: by its body for numpy, if it has one for these."""
+    if op.numpy_body is not None and _trace() is _profile() is _region() is None:  # nobody asks for the parts
+        found = execute_whole(op, [value._array if isinstance(value, Tensor) else value for value in values])
+        if found is not None:
+            return tensor_of(found)
+    return _run_parts(op, values)
 
 
 def _run_parts(op: Op, values: Sequence[Any]) -> Any:

@@ -20,7 +20,7 @@ from jit.ir.devices import device as Device
 from jit.ir.dtypes import DType
 from jit.ir.errors import AutogradError, DTypeError, KindError, MemberError, UsageError
 from jit.ir.memory_formats import as_memory_format, is_in_format
-from jit.ir.types import contiguous_strides, is_contiguous
+from jit.ir.types import contiguous_strides
 from jit.runtime.arrays.libraries import FINDERS, HOST, library_of, library_on
 
 from . import context, derivatives
@@ -262,13 +262,14 @@ class Tensor(Methods):
     def is_contiguous(self, memory_format: Any = "contiguous_format") -> bool:
         """True if the elements lie in row-major order, or in that of another memory format, without gaps."""
         array = self._defined()
-        strides = tuple(s // array.itemsize for s in array.strides)
         trace = context.TRACE.get()
         if trace is not None:
             (trace.note_layout if trace is context.asking_trace() else trace.note_own_layout)(self)
         if memory_format == "contiguous_format":
-            return is_contiguous(array.shape, strides)
-        return is_in_format(as_memory_format(memory_format), array.shape, strides)
+            return bool(array.flags.c_contiguous)
+        return is_in_format(
+            as_memory_format(memory_format), array.shape, tuple(s // array.itemsize for s in array.strides)
+        )
 
     def is_floating_point(self) -> bool:
         """True for the real floating dtypes."""

@@ -64,7 +64,7 @@ class ArrayMath:
     def sigmoid(self, x: Any) -> Any:
         """1 / (1 + exp(-x)), below 0 exp(x) / (1 + exp(x)), which does not overflow and keeps the denormal results."""
         exp = self.library.exp
-        if self.library.iscomplexobj(x):
+        if x.dtype.kind == "c":
             return 1 / (1 + exp(-x))
         return exp(self.library.minimum(x, 0)) / (1 + exp(-self.library.abs(x)))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import sys
 from typing import Any, NamedTuple
 
@@ -23,7 +24,19 @@ class _StridedWindow:
 
 def address_of(array: Any) -> int:
     """The address of the first element, in bytes."""
-    return array.__array_interface__["data"][0] if isinstance(array, np.ndarray) else array.data.ptr
+    if not isinstance(array, np.ndarray):
+        return array.data.ptr
+    if not _HAS_ADDRESS_FIRST:
+        return array.__array_interface__["data"][0]
+    return ctypes.c_void_p.from_address(id(array) + object.__basicsize__).value or 0
+
+
+_PROBE = np.empty(1)
+_HAS_ADDRESS_FIRST = (
+    sys.implementation.name == "cpython"
+    and ctypes.c_void_p.from_address(id(_PROBE) + object.__basicsize__).value == _PROBE.ctypes.data
+)
+"""Whether an array begins with the address, as numpy's header for C says: to read it takes a third of the time."""
 
 
 def room_of(array: Any) -> tuple[int, int]:
@@ -83,20 +96,29 @@ def laid_out(array: Any, layout: Layout, dtype: Any) -> Any:
     sizes, strides, offset = layout
     if not isinstance(array, np.ndarray):
         return type(array)(sizes, dtype, array.data + offset, strides)
-    if dtype is array.dtype and offset >= 0 and array.flags.c_contiguous:  # several times as fast
+    if dtype is array.dtype:  # several times as fast
         try:
-            return np.ndarray(sizes, dtype, array, offset, strides)
-        except ValueError:  # it goes beyond `array`, or the dtype is none of numpy's own
+            if array.flags.c_contiguous:
+                return np.ndarray(sizes, dtype, array, offset, strides)
+            whole = array.base
+            if type(whole) is np.ndarray and whole.dtype is dtype and _are_alike(whole.flags, array.flags):
+                start = address_of(array) - address_of(whole)
+                return np.ndarray(sizes, dtype, whole, start + offset, strides)
+        except ValueError:  # it goes beyond the array, or the dtype is none of numpy's own
             pass
-    address, readonly = array.__array_interface__["data"]
     interface = {
         "version": 3,
         "shape": sizes,
         "strides": strides,
         "typestr": dtype.str,
-        "data": (address + offset, readonly),
+        "data": (address_of(array) + offset, not array.flags.writeable),
     }
     return seen(array, interface, dtype)
+
+
+def _are_alike(whole: Any, part: Any) -> bool:
+    """Whether a part may be written to just as the whole, whose memory has no gaps, by the flags of both."""
+    return whole.c_contiguous and whole.writeable == part.writeable
 
 
 def seen(owner: Any, interface: dict[str, Any], dtype: Any) -> Any:

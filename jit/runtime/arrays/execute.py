@@ -67,6 +67,31 @@ def execute(op: Op, values: Sequence[Any], state: RandomState | None = None) -> 
         raise refusal(op, values, error) from error
 
 
+def execute_whole(op: Op, values: Sequence[Any]) -> Any:
+    """The result of a composite by its body for numpy, the same bits as by its parts; None where these have to do it.
+
+    Such a body takes arrays of one dtype, none of 16 bits, whose parts round by themselves.
+    """
+    dtype = None
+    for index in op.tensors:
+        value = values[index]
+        if value is None:
+            continue
+        if type(value) is not np.ndarray or (dtype is not None and value.dtype is not dtype):
+            return None
+        dtype = value.dtype
+    if op.numpy_body is None or dtype is None or dtype.kind != "f" or dtype.itemsize == 2:
+        return None
+    token = _warnings.set(_SILENCE)
+    try:
+        result = op.numpy_body(HOST.math, *values)
+        return None if result is None else _as_array(result, None, HOST)
+    except FOREIGN:  # the parts say what does not fit
+        return None
+    finally:
+        _warnings.reset(token)
+
+
 def _execute_on(library: ArrayLibrary, op: Op, values: Sequence[Any], state: Any) -> list[Any]:
     """Run `op` on a device; the device's errors become errors of this package."""
     with library.current():
