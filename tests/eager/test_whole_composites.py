@@ -8,7 +8,7 @@ import jit
 from jit.eager import dispatch
 from jit.eager.arguments import fitter
 from jit.ir import REGISTRY, Op
-from jit.runtime.arrays.execute import execute_whole
+from jit.runtime.arrays.execute import execute, execute_whole
 from tests.registry_cases import all_cases, bits
 
 WITH_BODIES = [op for op in REGISTRY.values() if op.kind == "composite" and op.numpy_body is not None]
@@ -32,8 +32,12 @@ def test_the_body_gives_the_bits_of_the_parts(op: Op) -> None:
 def parts_of(function: Any, monkeypatch: Any) -> list[str]:
     """The operators that ran while `function` did."""
     ran: list[str] = []
-    real = dispatch.execute
-    monkeypatch.setattr(dispatch, "execute", lambda op, values: (ran.append(op.schema.name), real(op, values))[1])
+
+    def noting(op: Op, values: Any) -> Any:
+        ran.append(op.schema.name)
+        return execute(op, values)
+
+    monkeypatch.setattr(dispatch, "execute", noting)
     function()
     return ran
 
@@ -64,7 +68,7 @@ def test_what_does_not_fit_is_refused_by_the_parts() -> None:
 
 def test_histories_are_those_of_the_composite_or_of_its_parts() -> None:
     x = jit.ones(2, 3, requires_grad=True)
-    assert jit.nn.functional.linear(x, jit.ones(4, 3)).grad_fn.name == "LinearBackward"
-    assert (x @ jit.ones(3, 4)).grad_fn.name == "MmBackward"
+    assert repr(jit.nn.functional.linear(x, jit.ones(4, 3)).grad_fn) == "<LinearBackward>"
+    assert repr((x @ jit.ones(3, 4)).grad_fn) == "<MmBackward>"
     with jit.no_grad():
         assert (x @ jit.ones(3, 4)).grad_fn is None
