@@ -64,7 +64,7 @@ def attach(op: Op, values: Sequence[Any], outputs: Sequence[Tensor], original: T
 
 
 OWN_CALLERS = 5
-"""At least so many functions of this package lead from a user's line to `attach`, that one included."""
+"""The least number of functions of this package that lead from a user's line to `attach`, that one included."""
 
 
 def _carrying(op: Op, outputs: Sequence[Tensor]) -> list[int]:

@@ -97,7 +97,13 @@ _tuple = tuple.__new__
 
 
 def meta_of(tensor: Tensor, strides: tuple[int, ...] = (), offset: int = 0) -> Any:
-    """The facts of `tensor` that derivatives may want later: a Meta."""
+    """The facts of a tensor that derivatives may want later: a Meta.
+
+    Args:
+        tensor: The tensor.
+        strides: Its strides in elements, if they are to be noted.
+        offset: The place of its first element, likewise.
+    """
     array, trace = tensor._array, context.SIZED.get()
     meta = _tuple(Meta, (array.shape, array.dtype, tensor.device if FINDERS else CPU, strides, offset))
     return meta if trace is None else trace.meta_of(tensor, meta)

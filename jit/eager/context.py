@@ -322,7 +322,7 @@ Place = Source | tuple[CodeType, int] | None
 
 
 def user_place(skipped: int) -> Place:
-    """What `source_of` makes the `user_source` of, for lines that hardly anybody asks for.
+    """The place of the `user_source`, which `source_of` finds the line of; for lines that hardly anybody asks for.
 
     Args:
         skipped: The number of callers that belong to this package, that of this function included.

@@ -95,7 +95,7 @@ def compute(op: Op, values: Sequence[Any]) -> list[Tensor]:
         return _draw(op, values, arrays)
     results = execute(op, arrays)
     if kind != "view":
-        return [tensor_of(result) for result in results]
+        return [tensor_of(results[0])] if len(results) == 1 else [tensor_of(result) for result in results]
     return [view_of(op, values, result, index) for index, result in enumerate(results)]
 
 
@@ -310,12 +310,16 @@ def write(target: Tensor, result: Tensor, what: str) -> None:
         raise _narrowing(what, result, target)
     note_write(target)
     if source.dtype is array.dtype and type(source) is type(array) is np.ndarray:
-        np.copyto(array, source)
+        array[...] = source
     else:
         library = library_of(array)
         with np.errstate(all="ignore"), library.current():
             library.math.copyto(array, library.taken(source), casting="unsafe")
-    target._storage.written()
+    target._storage.written(skipped=OWN_CALLERS)
+
+
+OWN_CALLERS = 4
+"""The least number of functions of this package that lead from a user's line to `written`, that one included."""
 
 
 def _narrowing(what: str, result: Tensor, target: Tensor) -> DTypeError:

@@ -69,17 +69,17 @@ def offset_of(array: Any) -> int:
     return (address_of(array) - room_of(array)[0]) // array.itemsize
 
 
-class Layout(NamedTuple):
-    """How a view lies in the memory of an array, in bytes, its offset counted from the array's first element."""
+class ViewLayout(NamedTuple):
+    """The way in which a view lies in the memory of an array, in bytes, its offset counted from the array's first element."""
 
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
     offset: int
 
 
-def in_bytes(geometry: Geometry, size: int) -> Layout:
+def in_bytes(geometry: Geometry, size: int) -> ViewLayout:
     """A geometry that counts in elements of `size` bytes."""
-    return Layout(geometry.sizes, tuple([s * size for s in geometry.strides]), geometry.offset * size)
+    return ViewLayout(geometry.sizes, tuple([s * size for s in geometry.strides]), geometry.offset * size)
 
 
 def window(array: Any, geometry: Geometry, dtype: Any = None) -> Any:
@@ -91,7 +91,7 @@ def window(array: Any, geometry: Geometry, dtype: Any = None) -> Any:
     return laid_out(array, in_bytes(geometry, dtype.itemsize), dtype)
 
 
-def laid_out(array: Any, layout: Layout, dtype: Any) -> Any:
+def laid_out(array: Any, layout: ViewLayout, dtype: Any) -> Any:
     """The view of `array`'s memory as elements of a numpy dtype that lie as `layout` says."""
     sizes, strides, offset = layout
     if not isinstance(array, np.ndarray):

@@ -130,7 +130,7 @@ def _run_view(op: Op, values: Sequence[Any], state: Any, library: ArrayLibrary) 
 
 def _layouts(
     op: Op, shape: tuple[int, ...], strides: tuple[int, ...], source_size: int, size: int, *arguments: Any
-) -> list[arrays.Layout]:
+) -> list[arrays.ViewLayout]:
     """The results of a view in the memory of its source; elements have `source_size` bytes there, here `size`."""
     found = op.body(Geometry(shape, tuple([s // source_size for s in strides])), *arguments)
     return [arrays.in_bytes(geometry, size) for geometry in ([found] if isinstance(found, Geometry) else found)]
@@ -196,7 +196,8 @@ def _promoted(op: Op, values: Sequence[Any], wide: Any, library: ArrayLibrary, i
         if op.keeps_numbers:
             value = fitted(value, wide)
         if value is not None:
-            number = library.taken(value).astype(wide)
+            is_usual = library is HOST and type(value) in (int, float) and wide.kind == "f"
+            number = np.array(value, wide) if is_usual else library.taken(value).astype(wide)
             args[index] = number[()] if op.tells_numbers else number
     return args
 
