@@ -5,7 +5,7 @@ This is what `jit.eager` asks of autograd; see `jit.eager.derivatives`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -37,12 +37,9 @@ def attach(op: Op, values: Sequence[Any], outputs: Sequence[Tensor], original: T
     carrying = _carrying(op, outputs)
     if not carrying:
         return None
-    tensors, groups = [values[i] for i in op.tensors], None
-    if op.takes_lists:
-        groups = tuple([len(t) if type(t) is tuple else None for t in tensors])
-        tensors = [t for value in tensors for t in (value if type(value) is tuple else (value,))]
+    groups = tuple([_length(values[i]) for i in op.tensors]) if op.takes_lists else None
     edges, metas, needs = [], [], []
-    for tensor in tensors:
+    for tensor in map(values.__getitem__, op.tensors) if groups is None else _flat(op, values):
         edge = edge_of(tensor)
         edges.append(edge)
         metas.append(None if edge is None else meta_of(tensor))
@@ -54,17 +51,29 @@ def attach(op: Op, values: Sequence[Any], outputs: Sequence[Tensor], original: T
         node.conjugated = op.holomorphic
     for index in carrying:
         output = outputs[index]
-        output._promote()
+        if type(output) is Tensor:
+            output._promote()
         output.set_history(node, index)  # type: ignore[attr-defined]
     if original is not None:
         values = [original, *values[1:]]
-    savers = _savers(op, () if op.backward is not None else node.grouped(needs))
+    savers = _savers(op, () if op.backward is not None else tuple(needs) if groups is None else node.grouped(needs))
     node.saved = {name: save(values, outputs, edges) for name, save in savers} if savers else {}
     return node
 
 
 OWN_CALLERS = 5
 """The least number of functions of this package that lead from a user's line to `attach`, that one included."""
+
+
+def _length(value: Any) -> int | None:
+    return len(value) if type(value) is tuple else None
+
+
+def _flat(op: Op, values: Sequence[Any]) -> Iterator[Any]:
+    """The tensors among the arguments, those in lists one by one."""
+    for index in op.tensors:
+        value = values[index]
+        yield from value if type(value) is tuple else (value,)
 
 
 def _carrying(op: Op, outputs: Sequence[Tensor]) -> list[int]:

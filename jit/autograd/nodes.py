@@ -409,8 +409,12 @@ class OpNode(Node):
     """The place of `source`."""
 
     def __init__(self, op: Op, edges: Sequence[Edge | None], groups: Sequence[int | None] | None, outputs: int) -> None:
-        super().__init__("", edges, outputs)
         self.op = op
+        self.edges = edges  # what `Node` does, without the call: most nodes are made here
+        self.outputs = outputs
+        self.serial = next(SERIALS.get())
+        if context.ANOMALY.get() is not None:
+            self.stack = context.user_stack()
         self.groups = groups
         """Per tensor argument: None for a tensor, the length for a list of tensors; None if there are no lists."""
 

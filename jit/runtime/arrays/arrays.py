@@ -70,7 +70,7 @@ def offset_of(array: Any) -> int:
 
 
 class ViewLayout(NamedTuple):
-    """The way in which a view lies in the memory of an array, in bytes, its offset counted from the array's first element."""
+    """The way in which a view lies in the memory of an array, in bytes; its offset counts from the first element."""
 
     sizes: tuple[int, ...]
     strides: tuple[int, ...]

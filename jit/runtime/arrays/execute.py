@@ -246,14 +246,21 @@ def _run_random(op: Op, values: Sequence[Any], state: Any, library: ArrayLibrary
 
 
 def _is_plain(op: Op, values: Sequence[Any], array: Any) -> bool:
-    """Whether an operator takes its operands as they are; none of 16-bit floats is among them."""
-    if op.promoted:
-        return False
+    """Whether an operator takes its operands as they are: none are 16-bit floats, none are cast to a common dtype."""
+    dtype, several = None, False
     for index in op.tensors:
         value = values[index]
-        if type(value) is array and value.itemsize == 2 or type(value) in (tuple, list):
-            return False
-    return True
+        for item in value if type(value) in (tuple, list) else (value,):
+            if type(item) is not array:
+                several = several or item is not None
+                continue
+            if item.itemsize == 2:
+                return False
+            several = several or item.dtype is not (dtype or item.dtype)
+            dtype = item.dtype
+    if not op.promoted:
+        return True
+    return not several and dtype is not None and _dtypes_of(op, values, dtype, array)[1] is dtype
 
 
 def _widened(op: Op, values: Sequence[Any], library: ArrayLibrary) -> tuple[Sequence[Any], Any]:
