@@ -109,7 +109,7 @@ def _or_empty(inner: Callable[[Any], Any]) -> Callable[[Any], Any]:
 def _list_of(inner: Callable[[Any], Any], size: int | None, single: bool) -> Callable[[Any], Any]:
     def check(value: Any) -> Any:
         if isinstance(value, (tuple, list)):
-            return tuple(inner(item) for item in value)
+            return tuple([inner(item) for item in value])
         if single and size is not None:
             return (inner(value),) * size
         raise Mismatch
