@@ -353,7 +353,8 @@ def accumulate(tensor: Tensor, gradient: Tensor, differentiable: bool) -> None:
     else:
         note_write(have)
         np.add(have._array, gradient._array, out=have._array, casting="unsafe")
-        have._storage.written()
+        task = context.BACKWARD.get()
+        have._storage.written(None if task is None else task.place)
 
 
 def apart(gradient: Tensor) -> Tensor:

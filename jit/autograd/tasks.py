@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 from jit.eager import context
@@ -63,6 +64,11 @@ class Task:
         self.checked = context.ANOMALY.get()
         self.watch: Any = None
         """The hook that watches the calls of a function that is being recorded: it looks at the user's code alone."""
+
+    @cached_property
+    def place(self) -> context.Place:
+        """The place of the user's line that has called it, which all its gradients are added at."""
+        return context.user_place(1)
 
     def reaches(self, node: Node, running: Node) -> bool:
         """Whether `node` is the one that runs now, or will be run."""

@@ -55,10 +55,10 @@ class Storage:
     def writer(self, source: Source | None) -> None:
         self.place = source
 
-    def written(self, source: Source | None = None, skipped: int = 1) -> None:
-        """Note an in-place operation; `source` is the user's line where it is known, else see `user_place`."""
+    def written(self, place: context.Place = None, skipped: int = 1) -> None:
+        """Note an in-place operation; `place` is that of the user's line where it is known, else see `user_place`."""
         self.version += 1
-        self.place = source or context.user_place(skipped)
+        self.place = place or context.user_place(skipped)
 
 
 _in_inference_mode = context.INFERENCE.get
