@@ -195,7 +195,7 @@ def _function(spelled: str) -> Callable[..., Any]:
     ops = [op for op in OVERLOADS.look(name) or () if op.has_inplace or not overwrites] if name else []
     if not ops:
         raise AttributeError(f"no operator is called {spelled!r}")
-    return make_function(spelled, ops, call_inplace if overwrites else call)
+    return make_function(spelled, ops, call_inplace if overwrites else call_fitting)
 
 
 def _unforeseen(spelled: str) -> str:
