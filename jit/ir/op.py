@@ -117,7 +117,8 @@ class Op:
         """The dtype of a pointwise result or of a view, or the rule for it, where it is not what the op computes in
         (comparisons: bool; the absolute value of a complex number: real)."""
         self.numpy_body: Callable[..., Any] | None = None
-        """A separate body for numpy alone, where the shared formula would be slow or would warn."""
+        """A separate body for numpy alone, where the shared formula would be slow or would warn. That of a composite
+        gives the bits that the parts give, or None where these have to compute; see `execute_whole`."""
         self.keeps_numbers = False
         """Whether numbers become elements of its result, so that numbers which its dtype cannot hold are refused."""
         self.tells_numbers = False
