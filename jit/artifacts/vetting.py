@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from jit.eager.dispatch import coerce
+from jit.eager.arguments import coerce
 from jit.eager.generators import Generator
 from jit.eager.pytree import paths
 from jit.eager.tensors import Tensor, tensor_of

@@ -5,23 +5,23 @@ This is what `jit.eager` asks of autograd; see `jit.eager.derivatives`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
 from jit.eager import context
-from jit.eager.tensors import Tensor, Variable, requires_grad, root_of, strides_of, tensor_of
+from jit.eager.tensors import Tensor, Variable, root_of, strides_of, tensor_of
 from jit.eager.view_paths import maker_of, refuse_reading
 from jit.ir import Op, dtypes
 from jit.ir.errors import AutogradError
 
-from .nodes import CopySlices, Node, OpNode, SavedTensor, edge_of, meta_of, replay
+from .nodes import CopySlices, Edge, Node, OpNode, SavedTensor, edge_of, meta_of, replay
 
 # -- operators -------------------------------------------------------------------------------------------------------
 
 
 def attach(op: Op, values: Sequence[Any], outputs: Sequence[Tensor], original: Tensor | None = None) -> OpNode | None:
-    """Give `outputs` the history `op(values)` if any argument wants a gradient.
+    """Give `outputs` the history `op(values)`, where some argument wants a gradient.
 
     Args:
         op: The operator that was called.
@@ -32,46 +32,67 @@ def attach(op: Op, values: Sequence[Any], outputs: Sequence[Tensor], original: T
     Returns:
         The node of the call; None if there is nothing to differentiate.
     """
-    tensors = [values[i] for i in op.tensors]
-    if not any(map(requires_grad, tensors)):
-        return None
     if op.kind == "view" and values[0]._storage.inference:
         return None  # views of inference tensors are such, too
     carrying = _carrying(op, outputs)
     if not carrying:
         return None
-    groups = [len(t) if type(t) is tuple else None for t in tensors]
-    flat = tensors
-    if groups.count(None) < len(groups):
-        flat = [t for value in tensors for t in (value if type(value) is tuple else (value,))]
-    edges = [edge_of(t) for t in flat]
+    groups = tuple([_length(values[i]) for i in op.tensors]) if op.takes_lists else None
+    edges, metas, needs = [], [], []
+    for tensor in map(values.__getitem__, op.tensors) if groups is None else _flat(op, values):
+        edge = edge_of(tensor)
+        edges.append(edge)
+        metas.append(None if edge is None else meta_of(tensor))
+        needs.append(edge is not None)
     node = OpNode(op, edges, groups, len(outputs))
-    node.metas = tuple([None if edge is None else meta_of(t) for edge, t in zip(edges, flat)])
-    node.source = context.user_source()
-    node.conjugated = op.holomorphic and outputs[carrying[0]].dtype.category == dtypes.COMPLEX
+    node.metas = metas
+    node.place = context.user_place(OWN_CALLERS)
+    if outputs[carrying[0]]._array.dtype.kind == "c":
+        node.conjugated = op.holomorphic
     for index in carrying:
         output = outputs[index]
-        output._promote()
+        if type(output) is Tensor:
+            output._promote()
         output.set_history(node, index)  # type: ignore[attr-defined]
-    needs = () if op.backward is not None else node._grouped([edge is not None for edge in edges])
     if original is not None:
         values = [original, *values[1:]]
-    node.saved = {name: save(values, outputs) for name, save in _savers(op, needs)}
+    savers = _savers(op, () if op.backward is not None else tuple(needs) if groups is None else node.grouped(needs))
+    node.saved = {name: save(values, outputs, edges) for name, save in savers} if savers else {}
     return node
+
+
+OWN_CALLERS = 5
+"""The least number of functions of this package that lead from a user's line to `attach`, that one included."""
+
+
+def _length(value: Any) -> int | None:
+    return len(value) if type(value) is tuple else None
+
+
+def _flat(op: Op, values: Sequence[Any]) -> Iterator[Any]:
+    """The tensors among the arguments, those in lists one by one."""
+    for index in op.tensors:
+        value = values[index]
+        yield from value if type(value) is tuple else (value,)
 
 
 def _carrying(op: Op, outputs: Sequence[Tensor]) -> list[int]:
     """The numbers of the outputs that can have gradients."""
-    numbers = range(len(outputs)) if op.schema.returns[0].type.is_list else op.differentiable
-    return [
-        i
-        for i in numbers
-        if (array := outputs[i]._array) is not None and dtypes.from_numpy(array.dtype).category >= dtypes.FLOATING
-    ]
+    found = []
+    for i in range(len(outputs)) if op.schema.returns[0].type.is_list else op.differentiable:
+        array = outputs[i]._array
+        if array is not None and _has_gradients(array.dtype):
+            found.append(i)
+    return found
 
 
-Saver = Callable[[Sequence[Any], Sequence[Tensor]], Any]
-"""Keeps something of the arguments or the outputs of a call."""
+@cache
+def _has_gradients(dtype: Any) -> bool:
+    return dtypes.from_numpy(dtype).category >= dtypes.FLOATING
+
+
+Saver = Callable[[Sequence[Any], Sequence[Tensor], Sequence[Edge | None]], Any]
+"""Keeps something of the arguments or the outputs of a call, given the edges of its tensors."""
 
 
 @cache
@@ -93,23 +114,34 @@ def _savers(op: Op, needs: tuple[Any, ...]) -> list[tuple[str, Saver]]:
 def _saver(op: Op, name: str) -> Saver:
     arguments = op.schema.argument_names
     if name == "out":
-        return (
-            _save_one_output if len(op.schema.returns) == 1 and not op.schema.returns[0].type.is_list else _save_outputs
-        )
+        return _save_one_output if op.gives_one else _save_outputs
     if name in arguments:
-        position = arguments.index(name)
-        return lambda values, outputs: _saved(name, values[position])
+        return _saver_of_argument(op, name, arguments.index(name))
     position = arguments.index(name.removesuffix("_meta").removesuffix("_geometry"))
-    if op.kind == "view" or name.endswith("_geometry"):
-        return lambda values, outputs: _geometry_of(values[position])
-    return lambda values, outputs: _metas_of(values[position])
+    if op.is_absolute or name.endswith("_geometry"):
+        return lambda values, outputs, edges: _geometry_of(values[position], op.is_absolute)
+    return lambda values, outputs, edges: _metas_of(values[position])
 
 
-def _save_outputs(values: Sequence[Any], outputs: Sequence[Tensor]) -> Any:
+def _saver_of_argument(op: Op, name: str, position: int) -> Saver:
+    if position not in op.tensors:
+        return lambda values, outputs, edges: values[position]
+    if op.takes_lists:
+        return lambda values, outputs, edges: _saved(name, values[position])
+    number = op.tensors.index(position)
+
+    def save(values: Sequence[Any], outputs: Sequence[Tensor], edges: Sequence[Edge | None]) -> Any:
+        value = values[position]
+        return SavedTensor(value, name, None, edges[number]) if isinstance(value, Tensor) else value
+
+    return save
+
+
+def _save_outputs(values: Sequence[Any], outputs: Sequence[Tensor], edges: Sequence[Edge | None]) -> Any:
     return tuple(SavedTensor(t, f"output {i}", i if isinstance(t, Variable) else None) for i, t in enumerate(outputs))
 
 
-def _save_one_output(values: Sequence[Any], outputs: Sequence[Tensor]) -> Any:
+def _save_one_output(values: Sequence[Any], outputs: Sequence[Tensor], edges: Sequence[Edge | None]) -> Any:
     (output,) = outputs
     return SavedTensor(output, "output 0", 0 if isinstance(output, Variable) else None)
 
@@ -128,8 +160,9 @@ def _metas_of(value: Any) -> Any:
     return meta_of(value) if isinstance(value, Tensor) else None
 
 
-def _geometry_of(value: Tensor) -> Any:
-    return meta_of(value)._replace(strides=strides_of(value._array), offset=value.storage_offset())
+def _geometry_of(value: Tensor, is_absolute: bool) -> Any:
+    offset = value.storage_offset() if is_absolute else 0
+    return meta_of(value, strides_of(value._array), offset)
 
 
 # -- in place ----------------------------------------------------------------------------------------------------------

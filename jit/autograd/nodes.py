@@ -35,11 +35,13 @@ from jit.eager.proxies import concrete
 from jit.eager.tensors import Storage, Tensor, Variable, requires_grad, tensor_of, variable_of
 from jit.eager.view_paths import ViewStep
 from jit.ir import Op, Source
+from jit.ir.devices import CPU
 from jit.ir.devices import device as Device
-from jit.ir.dtypes import from_numpy
+from jit.ir.dtypes import DType, from_numpy
 from jit.ir.errors import AutogradError
 from jit.ir.geometry import Geometry
-from jit.runtime.arrays.libraries import is_writable
+from jit.ir.op import Derivative
+from jit.runtime.arrays.libraries import FINDERS, is_writable
 
 SPAN = 1 << 64
 """The distance between the serials of two nodes: room for those that a shared backward hands out, see `sharing`."""
@@ -62,12 +64,23 @@ class Meta(NamedTuple):
     """Facts that derivatives may know of a tensor without keeping it alive."""
 
     shape: tuple[int, ...]
-    dtype: Any
+    held: Any
+    """The dtype as arrays name it."""
     device: Device
-    ndim: int
     strides: tuple[int, ...] = ()
-    """The strides in elements; like `offset`, noted only where the op is a view or its derivative asks for them."""
+    """The strides in elements; noted where the derivative asks for the `_geometry`, and for `as_strided`."""
     offset: int = 0
+    """The place of the first element, which takes long to find: noted for `as_strided` alone."""
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        return from_numpy(self.held)
+
+    @property
+    def ndim(self) -> int:
+        """The number of dims."""
+        return len(self.shape)
 
     def stride(self) -> tuple[int, ...]:
         """The strides in elements."""
@@ -78,10 +91,20 @@ class Meta(NamedTuple):
         return self.offset
 
 
-def meta_of(tensor: Tensor) -> Any:
-    """The facts of `tensor` that derivatives may want later: a Meta."""
+_tuple = tuple.__new__
+"""`_tuple(Edge, (node, index))`, which takes half as long as `Edge(node, index)`."""
+
+
+def meta_of(tensor: Tensor, strides: tuple[int, ...] = (), offset: int = 0) -> Any:
+    """The facts of a tensor that derivatives may want later: a Meta.
+
+    Args:
+        tensor: The tensor.
+        strides: Its strides in elements, if they are to be noted.
+        offset: The place of its first element, likewise.
+    """
     array, trace = tensor._array, context.SIZED.get()
-    meta = Meta(array.shape, from_numpy(array.dtype), tensor.device, array.ndim)
+    meta = _tuple(Meta, (array.shape, array.dtype, tensor.device if FINDERS else CPU, strides, offset))
     return meta if trace is None else trace.meta_of(tensor, meta)
 
 
@@ -92,20 +115,22 @@ class SavedTensor:
         tensor: The tensor.
         what: The words for it in error messages.
         output: The number of the node's output that it is; None for an input.
+        edge: The edge of an input, where it is known that it has one.
     """
 
     __slots__ = ("_array", "_bindings", "_edge", "_index", "_packed", "storage", "version", "what")
 
-    def __init__(self, tensor: Tensor, what: str, output: int | None = None) -> None:
+    def __init__(self, tensor: Tensor, what: str, output: int | None = None, edge: Edge | None = None) -> None:
+        storage = tensor._storage
         self._array = tensor._array
         self._bindings = tensor._bindings
-        self.storage = tensor._storage
-        self.version = tensor._storage.version
+        self.storage = storage
+        self.version = storage.version
         self._index = output
         """The number of the node's output that this is; None for an input."""
-        self._edge = edge_of(tensor) if output is None else None  # an output's would make a cycle
+        self._edge = edge if edge is not None or output is not None else edge_of(tensor)  # an output's makes a cycle
         self.what = what
-        if self.storage.inference:
+        if storage.inference:
             raise AutogradError(
                 f"{what} is an inference tensor, which is not saved for backward; clone() it outside of inference_mode"
             )
@@ -113,15 +138,17 @@ class SavedTensor:
         self._packed: Any = None
         """The result of the pack hook, and the unpack hook that brings the tensor back; None without hooks."""
         if hooks is not None and context.TRACE.get() is None:
-            pack, unpack = hooks
-            with context.no_grad(), context.saving(None):
-                self._packed = pack(tensor_of(tensor._array, tensor._storage)), unpack
-            if self.storage.version != self.version:
-                raise AutogradError(
-                    f"a pack hook has written to the tensor that it got, {what} of an operator (called at "
-                    f"{context.user_source()}); let it write to a clone"
-                )
-            self._array = None
+            self._pack(tensor, *hooks)
+
+    def _pack(self, tensor: Tensor, pack: Callable[[Any], Any], unpack: Callable[[Any], Any]) -> None:
+        with context.no_grad(), context.saving(None):
+            self._packed = pack(tensor_of(tensor._array, tensor._storage)), unpack
+        if self.storage.version != self.version:
+            raise AutogradError(
+                f"a pack hook has written to the tensor that it got, {self.what} of an operator (called at "
+                f"{context.user_source()}); let it write to a clone"
+            )
+        self._array = None
 
     def _original(self, node: Node) -> Any:
         """The array that was saved; AutogradError if an in-place operation has changed it since."""
@@ -139,15 +166,18 @@ class SavedTensor:
             )
         return tensor._array
 
+    def without_history(self, node: Node) -> Tensor:
+        """`unpack` for computations that are not recorded."""
+        plain = tensor_of(self._original(node), self.storage)
+        plain._bindings = self._bindings
+        return plain
+
     def unpack(self, node: Node) -> Tensor:
         """The tensor as it was saved; AutogradError if an in-place operation has changed it since."""
-        array = self._original(node)
         edge = self._edge if self._index is None else Edge(node, self._index)
         if edge is None:
-            plain = tensor_of(array, self.storage)
-            plain._bindings = self._bindings
-            return plain
-        fresh = variable_of(array, self.storage)
+            return self.without_history(node)
+        fresh = variable_of(self._original(node), self.storage)
         fresh._bindings = self._bindings
         if isinstance(edge.node, AccumulateGrad):
             fresh._requires_grad = True
@@ -203,7 +233,7 @@ class Node:
     def __init__(self, name: str, edges: Sequence[Edge | None], outputs: int = 1) -> None:
         if name:
             self.name = name
-        self.edges: tuple[Edge | None, ...] = tuple(edges)
+        self.edges: Sequence[Edge | None] = edges
         """The edge of each input's gradient; None where none is wanted."""
         self.outputs = outputs
         self.serial = next(SERIALS.get())
@@ -274,8 +304,10 @@ class Node:
 class AccumulateGrad(Node):
     """The node where gradients end: it adds them to `.grad` of a leaf."""
 
+    name = "AccumulateGrad"
+
     def __init__(self, variable: Tensor) -> None:
-        super().__init__("AccumulateGrad", ())
+        super().__init__("", ())
         self.variable = variable
 
     @property
@@ -294,7 +326,8 @@ class AccumulateGrad(Node):
             return ()
         with lock_of(leaf):
             accumulate(leaf, gradient, context.GRAD_ENABLED.get())
-        for hook in list(leaf.__dict__.get("post_accumulate_hooks", {}).values()):
+        hooks = leaf.__dict__.get("post_accumulate_hooks")
+        for hook in list(hooks.values()) if hooks else ():
             hook(leaf)
         return ()
 
@@ -319,7 +352,8 @@ def accumulate(tensor: Tensor, gradient: Tensor, differentiable: bool) -> None:
     else:
         note_write(have)
         np.add(have._array, gradient._array, out=have._array, casting="unsafe")
-        have._storage.written()
+        task = context.BACKWARD.get()
+        have._storage.written(None if task is None else task.place)
 
 
 def apart(gradient: Tensor) -> Tensor:
@@ -361,22 +395,33 @@ class OpNode(Node):
     Args:
         op: The operator.
         edges: For each tensor among the arguments, where its gradient goes; None where none is wanted.
-        groups: For each tensor argument: None for a tensor, the length for a list of tensors.
+        groups: For each tensor argument: None for a tensor, the length for a list of tensors; None without lists.
         outputs: The number of results.
     """
 
-    def __init__(self, op: Op, edges: Sequence[Edge | None], groups: Sequence[int | None], outputs: int) -> None:
-        super().__init__("", edges, outputs)
+    saved: dict[str, Any] | None = None
+    """The values that the formulas name: SavedTensors, Metas and plain values."""
+    metas: Sequence[Meta | None] = ()
+    """One for each edge, for reducing the gradient of a broadcast argument."""
+    conjugated = False
+    """Whether gradients are conjugated before and after the formulas: see Note [Gradients of complex numbers]."""
+    place: context.Place = None
+    """The place of `source`."""
+
+    def __init__(self, op: Op, edges: Sequence[Edge | None], groups: Sequence[int | None] | None, outputs: int) -> None:
         self.op = op
+        self.edges = edges  # what `Node` does, without the call: most nodes are made here
+        self.outputs = outputs
+        self.serial = next(SERIALS.get())
+        if context.ANOMALY.get() is not None:
+            self.stack = context.user_stack()
         self.groups = groups
-        """Per tensor argument: None for a tensor, the length for a list of tensors."""
-        self._has_lists = groups.count(None) < len(groups)
-        self.saved: dict[str, Any] | None = None
-        """The values that the formulas name: SavedTensors, Metas and plain values."""
-        self.metas: tuple[Meta | None, ...] = ()
-        """One for each edge, for reducing the gradient of a broadcast argument."""
-        self.conjugated = False
-        """Whether gradients are conjugated before and after the formulas: see Note [Gradients of complex numbers]."""
+        """Per tensor argument: None for a tensor, the length for a list of tensors; None if there are no lists."""
+
+    @property
+    def source(self) -> Source | None:  # type: ignore[override]
+        """The user's line of the operation."""
+        return context.source_of(self.place)
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -403,22 +448,26 @@ class OpNode(Node):
             g = tuple(gradients[i] for i in differentiable) if len(differentiable) > 1 else gradients[differentiable[0]]
         if g is None:
             return [None] * len(self.edges)
+        if not FINDERS:
+            return self._by_formulas(saved, g, needs)
         with beside([g] if isinstance(g, Tensor) else g):
-            if not self.conjugated:
-                results = self._formulas(saved, {"F": F, "g": g}, needs)
-            else:
-                results = [_conjugate(F, r) for r in self._formulas(saved, {"F": F, "g": _conjugate(F, g)}, needs)]
-        return [self._fit(F, r, m) if n else None for r, m, n in zip(results, self.metas, needs, strict=True)]
+            return self._by_formulas(saved, g, needs)
 
-    def _formulas(self, saved: dict[str, Any], names: dict[str, Any], needs: Sequence[bool]) -> list[Any]:
+    def _by_formulas(self, saved: dict[str, Any], g: Any, needs: Sequence[bool]) -> list[Any]:
+        if not self.conjugated:
+            results = self._formulas(saved, {"F": F, "g": g}, needs)
+        else:
+            results = [_conjugate(F, r) for r in self._formulas(saved, {"F": F, "g": _conjugate(F, g)}, needs)]
+        return [self._fit(r, m) if n else None for r, m, n in zip(results, self.metas, needs, strict=True)]
+
+    def _formulas(self, saved: dict[str, Any], names: dict[str, Any], needs: Sequence[bool]) -> Sequence[Any]:
         op = self.op
-        grouped = self._grouped(needs)
+        grouped = needs if self.groups is None else self.grouped(needs)
         if op.backward is not None:
             names["needs"] = grouped
             return self._flat(op.backward.function(*self._lookup(op.backward.names, saved, names)))
         results = []
-        for position, need in zip(op.tensors, grouped, strict=True):
-            rule = op.derivatives.get(op.schema.arguments[position].name)
+        for rule, need in zip(_rules(op), grouped, strict=True):
             wanted = any(need) if type(need) is tuple else need
             results.append(rule.function(*self._lookup(rule.names, saved, names)) if rule and wanted else None)
         return self._flat(results)
@@ -431,28 +480,39 @@ class OpNode(Node):
                 names[name] = (_Outputs if several else _unpack)(saved[name], self)
         return [names[name] for name in wanted]
 
-    def _flat(self, results: Sequence[Any]) -> list[Any]:
-        return list(_flatten(results, self.groups)) if self._has_lists else list(results)
+    def _flat(self, results: Sequence[Any]) -> Sequence[Any]:
+        return results if self.groups is None else list(_flatten(results, self.groups))
 
-    def _grouped(self, needs: Sequence[bool]) -> tuple[Any, ...]:
-        if not self._has_lists:
+    def grouped(self, needs: Sequence[bool]) -> tuple[Any, ...]:
+        """One mark for each argument that is a tensor, a tuple of them for a list."""
+        if self.groups is None:
             return tuple(needs)
         flat = iter(needs)
         return tuple(next(flat) if n is None else tuple(itertools.islice(flat, n)) for n in self.groups)
 
-    def _fit(self, F: Any, gradient: Any, meta: Meta | None) -> Any:
+    def _fit(self, gradient: Any, meta: Meta | None) -> Any:
         if gradient is None or meta is None:
             return gradient
         if self.op.kind == "pointwise" and self._is_broadcast(gradient, meta):
             gradient = F.sum_to_size(gradient, meta.shape)
+        if gradient._array is not None and gradient._array.dtype is meta.held:
+            return gradient
         return gradient if gradient.dtype is meta.dtype else F._to_copy(gradient, dtype=meta.dtype)
 
     def _is_broadcast(self, gradient: Any, meta: Meta) -> bool:
         """Whether an argument has other sizes than the result."""
         trace, shape = context.TRACE.get(), meta.shape
-        if trace is not None and sum(each is not None and each.ndim > 0 for each in self.metas) > 1:
+        if trace is None:
+            return bool(gradient._array.shape != shape)
+        if sum(each is not None and each.ndim > 0 for each in self.metas) > 1:
             trace.decide_same(gradient, shape)
         return bool(gradient._array.shape != tuple(map(concrete, shape)))
+
+
+@functools.cache
+def _rules(op: Op) -> tuple[Derivative | None, ...]:
+    """The formula for each argument that is a tensor."""
+    return tuple(op.derivatives.get(op.schema.arguments[position].name) for position in op.tensors)
 
 
 @functools.cache
@@ -470,9 +530,9 @@ def _conjugate(F: Any, value: Any) -> Any:
 
 
 def _unpack(saved: Any, node: Node) -> Any:
-    if isinstance(saved, SavedTensor):
-        return saved.unpack(node)
-    if isinstance(saved, tuple) and any(isinstance(item, SavedTensor) for item in saved):
+    if type(saved) is SavedTensor:
+        return saved.unpack(node) if context.GRAD_ENABLED.get() else saved.without_history(node)
+    if type(saved) is tuple and any(isinstance(item, SavedTensor) for item in saved):
         return tuple(_unpack(item, node) for item in saved)
     return saved
 
@@ -652,8 +712,8 @@ def edge_of(tensor: Any) -> Edge | None:
         return None
     node = tensor._grad_fn if tensor._viewed is None else tensor.grad_fn
     if node is not None:
-        return Edge(node, tensor._output_nr)
-    return Edge(accumulator(tensor), 0) if tensor._requires_grad else None
+        return _tuple(Edge, (node, tensor._output_nr))
+    return _tuple(Edge, (accumulator(tensor), 0)) if tensor._requires_grad else None
 
 
 def node_of(tensor: Tensor) -> Node | None:

@@ -58,8 +58,15 @@ _PER_SUM = 1 << 8
 
 def is_worth_sharing(task: Task) -> bool:
     """Whether two of the nodes that are ready have enough work, there are threads for them, and nothing forbids it."""
-    first = (node for _, node in task.ready[:8])
-    if sum(_is_heavy(node, task.buffers.get(node, ())) for node in first) < 2:
+    heavy = 0
+    for _, node in task.ready[:8]:
+        if node in task.light:
+            continue
+        if _is_heavy(node, task.buffers.get(node, ())):
+            heavy += 1
+        else:
+            task.light.add(node)
+    if heavy < 2:
         return False
     return node_thread_count() > 1 and not any(node.must_be_alone for node in task.pending)
 

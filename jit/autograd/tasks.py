@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 from jit.eager import context
@@ -52,6 +53,8 @@ class Task:
         """The nodes worth running: those on a path to an input; None: all."""
         self.buffers: Buffers = {}
         self.ready: list[tuple[int, Node]] = []
+        self.light: set[Node] = set()
+        """Nodes that were ready, and were found to have too little work for a thread of their own."""
         self.callbacks: list[Callable[[], Any]] = []
         """Functions to be called at the end."""
         outer: Task | None = context.BACKWARD.get()
@@ -61,6 +64,11 @@ class Task:
         self.checked = context.ANOMALY.get()
         self.watch: Any = None
         """The hook that watches the calls of a function that is being recorded: it looks at the user's code alone."""
+
+    @cached_property
+    def place(self) -> context.Place:
+        """The place of the user's line that has called it, which all its gradients are added at."""
+        return context.user_place(1)
 
     def reaches(self, node: Node, running: Node) -> bool:
         """Whether `node` is the one that runs now, or will be run."""
@@ -89,7 +97,8 @@ class Task:
 
     def _go_on(self, node: Node) -> None:
         """Run a node and hand its results on."""
-        del self.pending[node]
+        pending = self.pending
+        del pending[node]
         results = self.results_of(node, self.buffers.pop(node, []) or [None] * node.outputs)
         if node in self.barrier:
             return
@@ -98,33 +107,37 @@ class Task:
                 continue
             if result is not None:
                 self.add(edge, result)
-            self.pending[edge.node] -= 1
-            if self.pending[edge.node] == 0:
-                heapq.heappush(self.ready, (-edge.node.serial, edge.node))
+            target = edge[0]
+            pending[target] = left = pending[target] - 1
+            if not left:
+                heapq.heappush(self.ready, (-target.serial, target))
 
     def add(self, edge: Edge, gradient: Tensor) -> None:
         """Add a gradient to those that have come along `edge`."""
-        slots = self.buffers.get(edge.node)
+        node, index = edge
+        slots = self.buffers.get(node)
         if slots is None:
-            slots = self.buffers[edge.node] = [None] * edge.node.outputs
-        have = slots[edge.index]
-        slots[edge.index] = gradient if have is None else have + gradient
+            slots = self.buffers[node] = [None] * node.outputs
+        have = slots[index]
+        slots[index] = gradient if have is None else have + gradient
 
     def results_of(self, node: Node, gradients: list[Tensor | None]) -> Sequence[Tensor | None]:
         """The gradients of a node's inputs, given those of its outputs."""
         trace = context.TRACE.get()
-        if trace is not None and isinstance(node, AccumulateGrad) and node not in self.barrier:
-            trace.check_hooks(node)
         if node not in self.barrier:  # there hooks run in the backward that goes on from it
+            if trace is not None and isinstance(node, AccumulateGrad):
+                trace.check_hooks(node)
             if node.tensor_hooks:
                 with resumed(self.watch):
                     _run_tensor_hooks(node, gradients)
             if node.retained is not None:
                 _retain(node, gradients)
-        for edge in self.asked.get(node, ()):
+        for edge in self.asked.get(node, ()) if self.asked else ():
             self.found[edge] = gradients[edge.index]
         needs = self._needs(node, gradients)
         if needs is not None:
+            if trace is not None:
+                trace.check_inside(node)
             return self._apply(node, gradients, needs)
         if node.pre_hooks and self._is_last(node):
             for hook in list(node.pre_hooks.values()):
@@ -140,9 +153,6 @@ class Task:
         self, node: Node, gradients: list[Tensor | None], needs: Sequence[bool]
     ) -> Sequence[Tensor | None]:  # fmt: skip
         """Run a node between its hooks."""
-        trace = context.TRACE.get()
-        if trace is not None:
-            trace.check_inside(node)
         if self.watch is None or (type(node) is OpNode and not node.pre_hooks and not node.hooks):
             return self._run_with_hooks(node, gradients, needs)
         with resumed(self.watch):
@@ -165,7 +175,7 @@ class Task:
 
     def _needs(self, node: Node, gradients: Sequence[Tensor | None]) -> Sequence[bool] | None:
         """A mask of the gradients that are wanted of a node; None if it has nothing to do."""
-        if all(g is None for g in gradients) or node in self.barrier:
+        if node in self.barrier or all([g is None for g in gradients]):
             return None
         if isinstance(node, AccumulateGrad):
             return () if self.accumulating and (self.wanted is None or node in self.asked) else None

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from types import FrameType, TracebackType
+from types import CodeType, FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 from jit.ir import Source
@@ -281,15 +281,16 @@ PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _STDLIB = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 
 
-_ours: set[str] = set()
-"""The files known to be of this package or of Python's library, looked up for every recorded node. They are kept by
-name, because to hash a code object is to hash all that it holds."""
+_known_files: dict[str, bool] = {}
+"""Whether a file is of this package or of Python's library, looked up for every recorded node. Files are kept by name,
+because to hash a code object is to hash all that it holds."""
 
 
 def _is_ours(path: str) -> bool:
-    ours = path.startswith((PACKAGE, "<jit")) or (path.startswith(_STDLIB) and "-packages" not in path)
-    if ours:
-        _ours.add(path)
+    ours = _known_files.get(path)
+    if ours is None:
+        ours = path.startswith((PACKAGE, "<jit")) or (path.startswith(_STDLIB) and "-packages" not in path)
+        _known_files[path] = ours
     return ours
 
 
@@ -302,10 +303,43 @@ def user_source() -> Source | None:
     """The user's line that led here: the innermost one on the stack that is neither this package's nor Python's."""
     if (source := SOURCE.get()) is not None:
         return source
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and (frame.f_code.co_filename in _ours or _is_ours(frame.f_code.co_filename)):
-        frame = frame.f_back  # dozens of them, for every operator
+    frame = _user_frame(sys._getframe(1))
     return None if frame is None else _source(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+
+
+def _user_frame(frame: FrameType | None) -> FrameType | None:
+    known = _known_files
+    while frame is not None:  # dozens of them, for every operator
+        path = frame.f_code.co_filename
+        if not (known[path] if path in known else _is_ours(path)):
+            break
+        frame = frame.f_back
+    return frame
+
+
+Place = Source | tuple[CodeType, int] | None
+"""A line, or the instruction whose line it is: that takes longer to find than many an operator runs."""
+
+
+def user_place(skipped: int) -> Place:
+    """The place of the `user_source`, which `source_of` finds the line of; for lines that hardly anybody asks for.
+
+    Args:
+        skipped: The number of callers that belong to this package, that of this function included.
+    """
+    if (source := SOURCE.get()) is not None:
+        return source
+    frame = _user_frame(sys._getframe(1 + skipped))
+    return None if frame is None else (frame.f_code, frame.f_lasti)
+
+
+def source_of(place: Place) -> Source | None:
+    """The line of a place."""
+    if place is None or isinstance(place, Source):
+        return place
+    code, at = place
+    line = next((line for start, end, line in code.co_lines() if start <= at < end), None)
+    return _source(code.co_filename, code.co_firstlineno if line is None else line, code.co_name)
 
 
 def warn(text: str) -> None:

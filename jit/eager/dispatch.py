@@ -7,7 +7,7 @@ call_inplace(op, values)    the same, written into the first argument
 from __future__ import annotations
 
 import collections
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any
@@ -15,16 +15,15 @@ from typing import Any
 import numpy as np
 
 from jit.ir import Op, dtypes
-from jit.ir.devices import CPU, device, get_default_device, made_on, name_of
+from jit.ir.devices import CPU, get_default_device, made_on
 from jit.ir.errors import AutogradError, DTypeError, Error, KindError, SchemaError, ShapeError
 from jit.ir.geometry import Geometry
-from jit.ir.memory_formats import as_memory_format
 from jit.ir.refusals import FOREIGN, refusal
-from jit.ir.schema import Argument
-from jit.runtime.arrays.execute import execute
-from jit.runtime.arrays.libraries import FINDERS, library_of
+from jit.runtime.arrays.execute import execute, execute_whole
+from jit.runtime.arrays.libraries import FINDERS, is_writable, library_of
 
 from . import context, derivatives
+from .arguments import coerce
 from .autocasting import call_in_region, outside
 from .becoming import restride
 from .effects import note_write
@@ -34,182 +33,34 @@ from .proxies import TracedScalar, concrete
 from .tensors import Tensor, Variable, requires_grad, root_of, tensor_of, variable_of
 from .view_paths import path_of, refuse_write
 
-
-class Mismatch(Exception):
-    """The sign of a value that an argument does not take; callers raise a SchemaError with all declarations instead."""
-
-
-# -- arguments ---------------------------------------------------------------------------------------------------
-
-
-def coerce(op: Op, values: Sequence[Any]) -> list[Any]:
-    """`values` as the op wants them: int lists as tuples, dtypes as DTypes; Mismatch where that is impossible."""
-    return [coercer(value) for coercer, value in zip(_coercers(op), values, strict=True)]
-
-
-@cache
-def _coercers(op: Op) -> tuple[Callable[[Any], Any], ...]:
-    return tuple(_coercer(op, i, a) for i, a in enumerate(op.arguments))
-
-
-def _coercer(op: Op, position: int, argument: Argument) -> Callable[[Any], Any]:
-    kind = argument.type
-    if kind.base == "Tensor":
-        base: Callable[[Any], Any] = _number_or_tensor if position in op.promoted else _tensor
-        if kind.optional_elements:
-            base = _or_none(base)
-    else:
-        coercers: dict[str, Callable[[Any], Any]] = {
-            "int": _int, "float": _float, "bool": _bool, "Scalar": _scalar, "str": _str, "ScalarType": _dtype,
-            "Device": _device, "Generator": _same, "MemoryFormat": as_memory_format,
-        }  # fmt: skip
-        base = coercers.get(kind.base, _same)
-        if kind.base == "Device" and not op.tensors:
-            return _device_or_default
-    if kind.is_list:
-        base = _list_of(base, kind.list_size, kind.base != "Tensor")
-        if argument.default == () and not kind.optional:
-            return _or_empty(base)
-    return _or_none(base) if kind.optional else base
-
-
-def _same(value: Any) -> Any:
-    return value
-
-
-def _or_none(inner: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda value: None if value is None or (isinstance(value, Tensor) and not value.defined) else inner(value)
-
-
-def _or_empty(inner: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda value: () if value is None else inner(value)
-
-
-def _list_of(inner: Callable[[Any], Any], size: int | None, single: bool) -> Callable[[Any], Any]:
-    def check(value: Any) -> Any:
-        if isinstance(value, (tuple, list)):
-            return tuple(inner(item) for item in value)
-        if single and size is not None:
-            return (inner(value),) * size
-        raise Mismatch
-
-    return check
-
-
-def _tensor(value: Any) -> Any:
-    if isinstance(value, Tensor):
-        return value if value._array is not None else value._defined()
-    if isinstance(value, np.ndarray):
-        return wrap_array(value)
-    raise Mismatch
-
-
-def wrap_array(array: Any) -> Tensor:
-    """A numpy array among the operands as a tensor; in a trace it is a constant."""
-    made = tensor_of(array)
-    trace = context.TRACE.get()
-    if trace is not None:
-        trace.constant(made, "a numpy array among the operands", foreign=True)
-    return made
-
-
-def _number_or_tensor(value: Any) -> Any:
-    if isinstance(value, Tensor):
-        return value if value._array is not None else value._defined()
-    if isinstance(value, TracedScalar) or type(value) in (int, float, bool, complex):
-        return value
-    return value.item() if isinstance(value, np.generic) else _tensor(value)
-
-
-def _int(value: Any) -> Any:
-    if type(value) is int or isinstance(value, TracedScalar):
-        return value
-    if isinstance(value, bool):  # most likely a keepdim=True passed where a dim is expected
-        raise Mismatch
-    if isinstance(value, (int, np.integer)):
-        return int(value)
-    if isinstance(value, Tensor) and value.ndim == 0 and value.dtype.category == dtypes.INTEGRAL:
-        return value.item()  # which a trace follows
-    raise Mismatch
-
-
-def _float(value: Any) -> Any:
-    if type(value) is float or isinstance(value, TracedScalar):
-        return value
-    if isinstance(value, (int, float, np.number)) or _stands_for_number(value):
-        return float(value)
-    raise Mismatch
-
-
-def _bool(value: Any) -> Any:
-    if isinstance(value, (bool, np.bool_)):
-        return bool(value)
-    raise Mismatch
-
-
-def _scalar(value: Any) -> Any:
-    if isinstance(value, (int, float, complex, TracedScalar)):
-        return value
-    if isinstance(value, np.generic) or _stands_for_number(value):
-        return value.item()
-    raise Mismatch
-
-
-def _stands_for_number(value: Any) -> bool:
-    """Whether this is a 0-d tensor that may be read as a plain number; one that requires grad would get no gradient."""
-    return isinstance(value, Tensor) and value.ndim == 0 and not value.requires_grad
-
-
-def _str(value: Any) -> Any:
-    if isinstance(value, str):
-        return value
-    raise Mismatch
-
-
-def _device(value: Any) -> Any:
-    """The name of a device as graphs write it; whether there is such a device, `resolve` checks later."""
-    if isinstance(value, (str, device)) or type(value) is int:
-        return name_of(value)
-    raise Mismatch
-
-
-def _device_or_default(value: Any) -> Any:
-    """The name of a device, of the default one where none is given; None for the CPU."""
-    if value is None:
-        default = get_default_device()
-        return None if default is CPU else str(default)
-    name = _device(value)
-    return None if name == "cpu" else name
-
-
-def _dtype(value: Any) -> Any:
-    try:
-        return dtypes.as_dtype(value)
-    except (DTypeError, TypeError) as error:
-        raise Mismatch from error
-
-
 # -- out of place ------------------------------------------------------------------------------------------------
 
 
 def call(op: Op, values: Sequence[Any]) -> Any:
     """Run `op` on schema-ordered `values`; Mismatch if they do not fit the schema."""
-    checked = coerce(op, values)
-    if context.AUTOCAST.get() is not None:
-        return call_in_region(op, checked, _call)
-    return _call(op, checked)
+    return call_fitting(op, coerce(op, values))
 
 
-def _call(op: Op, checked: Sequence[Any]) -> Any:
-    trace = context.TRACE.get()
-    if trace is not None:
-        return trace.record(op, checked)
-    return run(op, checked)
+def call_fitting(op: Op, values: Sequence[Any]) -> Any:
+    """`call` for values that `jit.eager.arguments` has brought to what the schema says."""
+    if _region() is not None:
+        return call_in_region(op, values, _call)
+    return _call(op, values)
+
+
+_region, _trace, _profile, _records = (
+    context.AUTOCAST.get, context.TRACE.get, context.PROFILE.get, context.GRAD_ENABLED.get
+)  # fmt: skip
+
+
+def _call(op: Op, values: Sequence[Any]) -> Any:
+    trace = _trace()
+    return run(op, values) if trace is None else trace.record(op, values)
 
 
 def run(op: Op, values: Sequence[Any]) -> Any:
     """Run `op` without recording it in a trace; derivatives are recorded as the grad mode says."""
-    profile = context.PROFILE.get()
+    profile = _profile()
     if profile is not None:
         return profile(op.schema.name, lambda: _run(op, values))
     return _run(op, values)
@@ -219,26 +70,42 @@ def _run(op: Op, values: Sequence[Any]) -> Any:
     if op.kind == "composite":
         return _run_composite(op, values)
     outputs = compute(op, values)
-    if context.GRAD_ENABLED.get() and op.is_differentiable:
+    if _records() and _wants_gradient(op, values) and op.is_differentiable:
         derivatives.autograd.attach(op, values, outputs)
-    return pack(op, outputs)
+    return outputs[0] if op.gives_one else pack(op, outputs)
+
+
+def _wants_gradient(op: Op, values: Sequence[Any]) -> bool:
+    """Whether gradients flow into any argument."""
+    for index in op.tensors:  # `any()` of a generator takes three times as long
+        value = values[index]
+        if (type(value) is not Tensor or value._viewed is not None) and requires_grad(value):
+            return True
+    return False
 
 
 def compute(op: Op, values: Sequence[Any]) -> list[Tensor]:
     """The results of a primitive op as tensors without history; views share storage with their base."""
-    arrays = [value._array if isinstance(value, Tensor) else _array(value) for value in values]
-    if op.kind == "random":
+    arrays = [
+        value._array if isinstance(value, Tensor) else value if type(value) in _PLAIN else _array(value)
+        for value in values
+    ]
+    kind = op.kind
+    if kind == "random":
         return _draw(op, values, arrays)
     results = execute(op, arrays)
-    if op.kind != "view":
-        return [tensor_of(result) for result in results]
+    if kind != "view":
+        return [tensor_of(results[0])] if len(results) == 1 else [tensor_of(result) for result in results]
     return [view_of(op, values, result, index) for index, result in enumerate(results)]
 
 
+_PLAIN = frozenset((int, float, bool, type(None), str, dtypes.DType))
+
+
 def _array(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return tuple(item._array if isinstance(item, Tensor) else _array(item) for item in value)
-    return concrete(value) if isinstance(value, TracedScalar) else value
+    if type(value) is tuple:
+        return tuple([item._array if isinstance(item, Tensor) else _array(item) for item in value])
+    return concrete(value) if type(value) is TracedScalar else value
 
 
 def _draw(op: Op, values: Sequence[Any], arrays: Sequence[Any]) -> list[Tensor]:
@@ -289,12 +156,27 @@ def unpack(result: Any) -> list[Any]:
 
 
 def _run_composite(op: Op, values: Sequence[Any]) -> Any:
-    if not op.is_differentiable or not context.GRAD_ENABLED.get() or not any(map(requires_grad, values)):
+    if not _records() or not _wants_gradient(op, values):
+        return _run_whole(op, values)
+    if not op.is_differentiable:
         return _run_parts(op, values)
-    with context.no_grad():
-        result = _run_parts(op, values)
+    context.GRAD_ENABLED.set(False)
+    try:
+        result = _run_whole(op, values)
+    finally:
+        context.GRAD_ENABLED.set(True)
     derivatives.autograd.attach(op, values, unpack(result))
     return result
+
+
+def _run_whole(op: Op, values: Sequence[Any]) -> Any:
+    """The result of a composite that needs no history of its parts: by its body for numpy, if it has one for these."""
+    watched = _trace() is not None or _profile() is not None or _region() is not None
+    if op.numpy_body is not None and not watched:  # nobody asks for the parts
+        found = execute_whole(op, [value._array if isinstance(value, Tensor) else value for value in values])
+        if found is not None:
+            return tensor_of(found)
+    return _run_parts(op, values)
 
 
 def _run_parts(op: Op, values: Sequence[Any]) -> Any:
@@ -323,15 +205,17 @@ _NOWHERE_ELSE: AbstractContextManager[None] = nullcontext()
 
 
 def call_inplace(op: Op, values: Sequence[Any]) -> Tensor:
-    """Run `op` and write its result into the first argument, which is returned."""
+    """Run `op` and write its result into the first argument, which is returned.
+
+    Values fit the schema; those of a composite are what the user has passed.
+    """
     if op.kind == "composite":
         return _composite_inplace(op, values)
-    checked = coerce(op, values)
-    _check_target(op, checked[0])
-    trace = context.TRACE.get()
+    _check_target(op, values[0])
+    trace = _trace()
     if trace is not None:
-        return trace.record_inplace(op, checked)
-    return run_inplace(op, checked)
+        return trace.record_inplace(op, values)
+    return run_inplace(op, values)
 
 
 def _check_target(op: Op, target: Any) -> None:
@@ -362,10 +246,10 @@ def run_inplace(op: Op, values: Sequence[Any]) -> Tensor:
 
 def _run_inplace(op: Op, values: Sequence[Any]) -> Tensor:
     target = values[0]
-    tracked = context.GRAD_ENABLED.get() and any(requires_grad(values[i]) for i in op.tensors)
+    tracked = _records() and _wants_gradient(op, values)
     check_writable(target, tracked)
     (result,) = compute(op, values)
-    if target.dtype.category == dtypes.COMPLEX and op.result is dtypes.real_of:
+    if op.result is dtypes.real_of and target.dtype.category == dtypes.COMPLEX:
         raise DTypeError(
             f"{op.schema.name}_ would write real numbers into a {target.dtype} tensor; use {op.schema.name}()"
         )
@@ -381,14 +265,14 @@ def check_writable(target: Tensor, tracked: bool) -> None:
     array = target._array if target._array is not None else target._defined()
     if target._viewed is not None or target._storage.inference:
         check_history(target, tracked)
-    if context.GRAD_ENABLED.get() and _is_leaf_requiring_grad(target):
+    if _records() and _is_leaf_requiring_grad(target):
         raise AutogradError(
             "a leaf that requires grad, or a view of one, is written to in place; do it under jit.no_grad(), "
             "or clone it first"
         )
-    if not library_of(array).is_writable(array):
+    if not is_writable(array):
         raise AutogradError("a tensor of read-only memory is written to; clone() it first")
-    if Geometry(array.shape, array.strides).overlaps:
+    if not array.flags.c_contiguous and Geometry(array.shape, array.strides).overlaps:
         raise ShapeError(
             "some elements of the written tensor share one place in memory (it was expanded); clone() it first"
         )
@@ -422,13 +306,20 @@ def write(target: Tensor, result: Tensor, what: str) -> None:
             f"{what}: the result has sizes {list(source.shape)}, but the tensor written to has {list(array.shape)}; "
             "use the operator that returns a new tensor"
         )
-    if dtypes.from_numpy(source.dtype).category > dtypes.from_numpy(array.dtype).category:
+    if source.dtype is not array.dtype and result.dtype.category > target.dtype.category:
         raise _narrowing(what, result, target)
     note_write(target)
-    library = library_of(array)
-    with np.errstate(all="ignore"), library.current():
-        library.math.copyto(array, library.taken(source), casting="unsafe")
-    target._storage.written()
+    if source.dtype is array.dtype and type(source) is type(array) is np.ndarray:
+        array[...] = source
+    else:
+        library = library_of(array)
+        with np.errstate(all="ignore"), library.current():
+            library.math.copyto(array, library.taken(source), casting="unsafe")
+    target._storage.written(skipped=OWN_CALLERS)
+
+
+OWN_CALLERS = 4
+"""The least number of functions of this package that lead from a user's line to `written`, that one included."""
 
 
 def _narrowing(what: str, result: Tensor, target: Tensor) -> DTypeError:
@@ -470,7 +361,7 @@ def _check_asked(op: Op, values: Sequence[Any], target: Tensor) -> None:
     """Refuse (DTypeError) a `dtype=` other than that of the tensor in `out=`."""
     if op.tensors and "dtype" in op.schema.argument_names:
         asked = values[op.schema.argument_names.index("dtype")]
-        if asked is not None and dtypes.as_dtype(asked) is not target.dtype:
+        if asked is not None and asked is not target.dtype:
             raise DTypeError(
                 f"{op.schema.name}: dtype={asked} is asked for, but out= is a tensor of {target.dtype}; leave dtype out"
             )
@@ -489,9 +380,9 @@ def _of_dtype(op: Op, values: Sequence[Any], target: Tensor) -> list[Any]:
     """The arguments with the dtype of `target`; DTypeError if they ask for another one."""
     position = op.schema.argument_names.index("dtype")
     asked = values[position]
-    if asked is not None and _dtype(asked) is not target.dtype:
+    if asked is not None and asked is not target.dtype:
         raise DTypeError(
-            f"{op.schema.name}(dtype={_dtype(asked).name}, out=...): out is {target.dtype.name}; leave dtype out, or "
+            f"{op.schema.name}(dtype={asked.name}, out=...): out is {target.dtype.name}; leave dtype out, or "
             "give a tensor of that dtype"
         )
     return [*values[:position], target.dtype, *values[position + 1 :]]
@@ -522,6 +413,5 @@ def no_declaration(
 
 
 __all__ = [
-    "Mismatch", "call", "call_inplace", "call_out", "compute", "pack", "requires_grad", "run",
-    "unpack",
+    "call", "call_fitting", "call_inplace", "call_out", "compute", "pack", "requires_grad", "run", "unpack",
 ]  # fmt: skip

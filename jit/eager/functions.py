@@ -18,8 +18,9 @@ from jit.ir.op import Op
 from jit.ir.registry import OVERLOADS
 from jit.ops import NAMES
 
+from .arguments import Mismatch, fitter
 from .context import user_source
-from .dispatch import Mismatch, call, call_inplace, call_out, no_declaration
+from .dispatch import call_fitting, call_inplace, call_out, no_declaration
 from .later import Later
 from .namespace import F, Namespace
 from .proxies import TracedScalar
@@ -31,16 +32,19 @@ _SYNONYMS = {"input": "self", "axis": "dim", "keepdims": "keepdim", "x1": "self"
 
 
 def make_function(
-    name: str, ops: Sequence[Op], invoke: Callable[[Op, Sequence[Any]], Any] = call
+    name: str, ops: Sequence[Op], invoke: Callable[[Op, Sequence[Any]], Any] = call_fitting
 ) -> Callable[..., Any]:
     """The function that users call: binds, and picks the first declaration that the arguments fit."""
+    binders: list[tuple[Op, Callable[..., Sequence[Any]]]] = []
 
     def function(*args: Any, **kwargs: Any) -> Any:
         hook = pause() if LOOKING else None
         try:
-            for op in ops:
+            for op, bind in binders or _binders(ops, invoke, binders):
+                if len(args) > op.most_positional:
+                    continue
                 try:
-                    return invoke(op, op.bind(*args, **kwargs))  # written at the first call: there are hundreds of ops
+                    return invoke(op, bind(*args, **kwargs))
                 except (Mismatch, TypeError) as error:
                     if isinstance(error, TypeError) and not _from_binder(error):
                         raise
@@ -56,6 +60,20 @@ def make_function(
     function.__doc__ = _documentation(ops, invoke is call_inplace)
     function.__dict__["declarations"] = tuple(ops)
     return function
+
+
+def _binders(ops: Sequence[Op], invoke: Any, kept: list[Any]) -> Sequence[tuple[Op, Callable[..., Sequence[Any]]]]:
+    """Each of `ops` with its binder, put into `kept`: made at the first call, as there are hundreds of operators."""
+    kept[:] = [(op, _binder(op, invoke)) for op in ops]
+    return kept
+
+
+def _binder(op: Op, invoke: Any) -> Callable[..., Sequence[Any]]:
+    """The function that brings arguments into the order of the schema, and to what it says.
+
+    A composite that is written in place hands them on as they are to the operator that writes nothing.
+    """
+    return op.bind if invoke is call_inplace and op.kind == "composite" else fitter(op)
 
 
 _LOCATED = "in a call of "
@@ -108,8 +126,10 @@ def _resolve(name: str, ops: Sequence[Op], args: Sequence[Any], kwargs: dict[str
     for op in ops:
         own = {} if laid_out is None or "memory_format" not in op.schema.argument_names else {"memory_format": laid_out}
         for positional in (args, _packed(op, args)):
+            if len(positional) > op.most_positional:
+                continue
             try:
-                values = op.bind(*positional, **_renamed(op, options), **own)
+                values = _binder(op, invoke)(*positional, **_renamed(op, options), **own)
                 result = call_out(op, values, out) if out is not None else invoke(op, values)
             except (Mismatch, TypeError) as error:
                 if isinstance(error, TypeError) and not _from_binder(error):
@@ -175,7 +195,7 @@ def _function(spelled: str) -> Callable[..., Any]:
     ops = [op for op in OVERLOADS.look(name) or () if op.has_inplace or not overwrites] if name else []
     if not ops:
         raise AttributeError(f"no operator is called {spelled!r}")
-    return make_function(spelled, ops, call_inplace if overwrites else call)
+    return make_function(spelled, ops, call_inplace if overwrites else call_fitting)
 
 
 def _unforeseen(spelled: str) -> str:

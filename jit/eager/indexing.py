@@ -10,7 +10,7 @@ from jit.ir import dtypes
 from jit.ir.errors import DimError, DTypeError, UsageError
 
 from . import context
-from .dispatch import wrap_array
+from .arguments import wrap_array
 from .namespace import F
 from .proxies import TracedScalar
 from .tensors import Tensor

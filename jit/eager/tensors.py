@@ -20,7 +20,7 @@ from jit.ir.devices import device as Device
 from jit.ir.dtypes import DType
 from jit.ir.errors import AutogradError, DTypeError, KindError, MemberError, UsageError
 from jit.ir.memory_formats import as_memory_format, is_in_format
-from jit.ir.types import contiguous_strides, is_contiguous
+from jit.ir.types import contiguous_strides
 from jit.runtime.arrays.arrays import with_known_dtype
 from jit.runtime.arrays.libraries import FINDERS, HOST, library_of, library_on
 
@@ -38,19 +38,28 @@ else:
 class Storage:
     """The identity of some memory, shared by all views of it: what changes through one of them changes for all."""
 
-    __slots__ = ("__weakref__", "inference", "version", "writer")
+    __slots__ = ("__weakref__", "inference", "place", "version")
 
     inference: bool
     """Whether it was made in `inference_mode`: derivatives may not use it later."""
     version: int
     """The number of in-place operations so far."""
-    writer: Source | None
-    """The user's line of the last in-place operation."""
+    place: context.Place
+    """The place of `writer`."""
 
-    def written(self, source: Source | None = None) -> None:
-        """Note an in-place operation; `source` is the user's line, where it is known already."""
+    @property
+    def writer(self) -> Source | None:
+        """The user's line of the last in-place operation."""
+        return context.source_of(self.place)
+
+    @writer.setter
+    def writer(self, source: Source | None) -> None:
+        self.place = source
+
+    def written(self, place: context.Place = None, skipped: int = 1) -> None:
+        """Note an in-place operation; `place` is that of the user's line where it is known, else see `user_place`."""
         self.version += 1
-        self.writer = source or context.user_source()
+        self.place = place or context.user_place(skipped)
 
 
 _in_inference_mode = context.INFERENCE.get
@@ -61,7 +70,7 @@ def _fresh_storage() -> Storage:
     made = Storage()
     made.inference = _in_inference_mode()
     made.version = 0
-    made.writer = None
+    made.place = None
     return made
 
 
@@ -254,13 +263,14 @@ class Tensor(Methods):
     def is_contiguous(self, memory_format: Any = "contiguous_format") -> bool:
         """True if the elements lie in row-major order, or in that of another memory format, without gaps."""
         array = self._defined()
-        strides = tuple(s // array.itemsize for s in array.strides)
         trace = context.TRACE.get()
         if trace is not None:
             (trace.note_layout if trace is context.asking_trace() else trace.note_own_layout)(self)
         if memory_format == "contiguous_format":
-            return is_contiguous(array.shape, strides)
-        return is_in_format(as_memory_format(memory_format), array.shape, strides)
+            return bool(array.flags.c_contiguous)
+        return is_in_format(
+            as_memory_format(memory_format), array.shape, tuple(s // array.itemsize for s in array.strides)
+        )
 
     def is_floating_point(self) -> bool:
         """True for the real floating dtypes."""
@@ -620,9 +630,14 @@ def tensor_of(array: Any, storage: Storage | None = None) -> Tensor:
 
     Every result comes this way, so what `_hold` does is written out: Python is faster where it meets one class alone.
     """
+    if storage is None:
+        storage = _new(Storage)
+        storage.inference = _in_inference_mode()
+        storage.version = 0
+        storage.place = None
     made: Tensor = _new(Tensor)
     made._array = array
-    made._storage = _fresh_storage() if storage is None else storage
+    made._storage = storage
     made._bindings = None
     made._viewed = None
     made._path = ()

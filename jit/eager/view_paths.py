@@ -85,7 +85,7 @@ def path_of(
     """
     maker = None if context.GRAD_ENABLED.get() else UNTRACKED
     if not op.is_absolute or root.dtype != view.dtype:
-        return (*before, ViewStep(op, tuple(arguments), index, maker))
+        return (*before, tuple.__new__(ViewStep, (op, tuple(arguments), index, maker)))
     return (strided_step(address_of(root), geometry_of(root), view)._replace(maker=maker or maker_of(before)),)
 
 

@@ -11,8 +11,8 @@ Facets that fit on a line are keywords; longer ones are attached beneath: `@tanh
 * the decorated function is the op itself. Its first parameter is the math namespace `m` (pointwise, array, random),
   a `Geometry` (view) or the op namespace `F` (composite); then come the schema's arguments, in order.
 * `grad` is a dict {argument: lambda} whose lambdas name what they need of `F`, `g` (the incoming gradient), `out`,
-  the op's arguments, and `<argument>_meta` for sizes, dtype and device alone, `<argument>_geometry` for strides and
-  offset as well (of view ops both are the same) - only what is named gets saved;
+  the op's arguments, and `<argument>_meta` for sizes, dtype and device alone, `<argument>_geometry` for strides as
+  well (`as_strided` gets these, and the offset, in any case) - only what is named gets saved;
   or an attached function with `needs` among its parameters that returns one gradient per tensor argument.
 * `onnx` is the name of an ONNX operator that takes the same inputs, or a function of a node builder.
 * `kernel` is a `Kernel`: what loops, plans and profiles need to know; `cost=25` says of a pointwise operator about how
@@ -117,7 +117,8 @@ class Op:
         """The dtype of a pointwise result or of a view, or the rule for it, where it is not what the op computes in
         (comparisons: bool; the absolute value of a complex number: real)."""
         self.numpy_body: Callable[..., Any] | None = None
-        """A separate body for numpy alone, where the shared formula would be slow or would warn."""
+        """A separate body for numpy alone, where the shared formula would be slow or would warn. That of a composite
+        gives the bits that the parts give, or None where these have to compute; see `execute_whole`."""
         self.keeps_numbers = False
         """Whether numbers become elements of its result, so that numbers which its dtype cannot hold are refused."""
         self.tells_numbers = False
@@ -260,6 +261,26 @@ class Op:
     def is_differentiable(self) -> bool:
         """True if it has a derivative of its own; a composite without one is differentiated through its parts."""
         return bool(self.derivatives) or self.backward is not None
+
+    @cached_property
+    def gives_one(self) -> bool:
+        """Whether it has one result, which is no list."""
+        return len(self.schema.returns) == 1 and not self.schema.returns[0].type.is_list
+
+    @cached_property
+    def takes_lists(self) -> bool:
+        """Whether there are lists of tensors among its arguments."""
+        return any(self.arguments[i].type.is_list for i in self.tensors)
+
+    @cached_property
+    def most_positional(self) -> int:
+        """The number of arguments that may be given by position."""
+        return sum(not argument.kwarg_only for argument in self.arguments)
+
+    @cached_property
+    def decisions(self) -> dict[Any, Any]:
+        """The dtypes that were decided upon when it ran, by those of its operands; for whoever runs it."""
+        return {}
 
     @property
     def arguments(self) -> tuple[Argument, ...]:

@@ -36,7 +36,8 @@ def _copy_type(self: KnownType, src: KnownType) -> TensorType:
 def copy(m: Numpy, self: Array, src: Array) -> Array:
     """src, broadcast to the sizes of self and cast to its dtype: what `copy_` writes over self."""
     _check_spread(src.shape, self.shape)
-    return m.array(m.broadcast_to(src, self.shape), dtype=self.dtype, copy=True)
+    whole = src if src.shape == self.shape else m.broadcast_to(src, self.shape)
+    return m.array(whole, dtype=self.dtype, copy=True)
 
 
 def _check_spread(sizes: Ints, over: Ints) -> None:

@@ -26,7 +26,7 @@ def _check(name: str, shapes: Any, dtypes: Any, ranks: Any, matches: Any) -> Non
     for shape, rank in zip(shapes, ranks):
         if len(shape) != rank:
             raise ShapeError(f"{name}: expects a tensor of {rank} dims, got the sizes {list(shape)}")
-    if len(set(dtypes)) > 1:
+    if dtypes.count(dtypes[0]) < len(dtypes):
         raise DTypeError(f"{name}: expects one dtype, got {' and '.join(str(d) for d in dtypes)}; cast one of them")
     for (i, a), (j, b) in matches:
         if shapes[i][a] != shapes[j][b]:
@@ -184,7 +184,7 @@ def _() -> Iterator[Sample]:
 
 
 def _check_summand(name: str, sizes: Ints, product: Ints) -> None:
-    if broadcast_shapes(sizes, product) != product:
+    if sizes != product[len(product) - len(sizes) :] and broadcast_shapes(sizes, product) != product:
         raise ShapeError(f"{name}: the sizes {list(sizes)} do not broadcast to those of the product, {list(product)}")
 
 
@@ -355,6 +355,26 @@ def matmul(F: Ops, self: Tensor, other: Tensor) -> Tensor:
     return _batched(F, self, other)
 
 
+@matmul.numpy
+def _(m: Numpy, self: Array, other: Array) -> Array | None:
+    """Products of matrices, and of batches of the same sizes."""
+    if min(self.ndim, other.ndim) < 2 or self.shape[-1] != other.shape[-2] or not self.size:
+        return None
+    if other.ndim == 2:
+        return _by_rows(m, self, other)
+    if self.shape[:-2] != other.shape[:-2] or not other.size:
+        return None
+    left, right = (x.reshape(-1, *x.shape[-2:]) for x in (self, other))
+    return m.matmul(left, right).reshape(*self.shape[:-1], other.shape[-1])
+
+
+def _by_rows(m: Numpy, x: Array, matrix: Array) -> Array:
+    """`x @ matrix`, where x has two dims or more."""
+    if x.ndim == 2:
+        return m.matmul(x, matrix)
+    return m.matmul(x.reshape(-1, x.shape[-1]), matrix).reshape(*x.shape[:-1], matrix.shape[1])
+
+
 def _batched(F: Ops, self: Tensor, other: Tensor) -> Tensor:
     (*lead1, n, k), (*lead2, k2, p) = self.shape, other.shape
     lead = broadcast_shapes(tuple(lead1), tuple(lead2))
@@ -395,6 +415,15 @@ def linear(F: Ops, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor
         return F.addmm(bias, input, F.t(weight))
     out = F.matmul(input, F.t(weight))
     return out if bias is None else out + bias
+
+
+@linear.numpy
+def _(m: Numpy, input: Array, weight: Array, bias: Array | None) -> Array | None:
+    if weight.ndim != 2 or input.ndim < 2 or input.shape[-1] != weight.shape[1] or not input.size:
+        return None
+    if bias is None:
+        return _by_rows(m, input, weight.T)
+    return _by_rows(m, input, weight.T) + bias if bias.shape == weight.shape[:1] else None
 
 
 @linear.grad

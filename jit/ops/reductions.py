@@ -158,7 +158,7 @@ def sum(m: Numpy, self: Array, dim: Ints | None, keepdim: bool, dtype: DType | N
     """The sum over dim (None: of all elements); integers give int64."""
     result = dtype or wide_sum_dtype(dtype_of(self))
     total = m.sum(self, axis=dims_of(self, dim), keepdims=keepdim, dtype=accumulation(result))
-    return total.astype(result.numpy)
+    return total.astype(result.numpy, copy=False)
 
 
 @sum.terms

@@ -7,6 +7,7 @@ import pytest
 
 import jit
 from jit.eager import dispatch
+from jit.eager.arguments import coerce
 from jit.export import Exported, export_graph, verify_model
 from jit.ir import REGISTRY, Graph, Node, Op
 from jit.ir.types import GeneratorType
@@ -18,7 +19,7 @@ COMPOSITES = [op for op in REGISTRY.values() if op.kind == "composite"]
 
 def arguments(op: Op, sample: Any) -> list[Any]:
     """The sample as schema-ordered arguments with tensors."""
-    return dispatch.coerce(op, [_tensors(value) for value in op.bind(*sample.args, **sample.kwargs)])
+    return coerce(op, [_tensors(value) for value in op.bind(*sample.args, **sample.kwargs)])
 
 
 def _tensors(value: Any) -> Any:

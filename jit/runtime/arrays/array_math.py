@@ -64,7 +64,7 @@ class ArrayMath:
     def sigmoid(self, x: Any) -> Any:
         """1 / (1 + exp(-x)), below 0 exp(x) / (1 + exp(x)), which does not overflow and keeps the denormal results."""
         exp = self.library.exp
-        if self.library.iscomplexobj(x):
+        if x.dtype.kind == "c":
             return 1 / (1 + exp(-x))
         return exp(self.library.minimum(x, 0)) / (1 + exp(-self.library.abs(x)))
 
@@ -108,6 +108,10 @@ class ArrayMath:
             raise DivisionError("an integer was divided by zero; mask the zeros or cast to a floating dtype first")
 
 
+_sum: Any = np.add.reduce
+_max: Any = np.maximum.reduce
+
+
 class _NumpyMath(ArrayMath):
     """The namespace over numpy."""
 
@@ -120,6 +124,14 @@ class _NumpyMath(ArrayMath):
         if out is None and a.ndim == b.ndim == 2 and 1 < len(a) <= min(FEW, b.shape[1] // 4) and b.flags.f_contiguous:
             return np.ascontiguousarray(np.matmul(b.T, a.T).T)
         return np.matmul(a, b, out=out)
+
+    def sum(self, x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
+        """The sum, without what `np.sum` does for those who derive from arrays: that takes longer than short sums."""
+        return _sum(x, axis=axis, dtype=dtype, keepdims=keepdims)
+
+    def max(self, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+        """The maximum, likewise."""
+        return _max(x, axis=axis, keepdims=keepdims)
 
 
 class _Late:

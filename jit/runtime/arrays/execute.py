@@ -7,6 +7,7 @@ round once, at the end of the op.
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,13 +21,12 @@ from jit.ir.op import Op
 from jit.ir.random_state import RandomState
 from jit.ir.refusals import FOREIGN, refusal
 
-from . import arrays, large, libraries
+from . import arrays, blocks, large, libraries
 from .libraries import HOST, ArrayLibrary
 from .placing import library_for, placed
 
-_HALVES = (dtypes.float16.numpy, dtypes.bfloat16.numpy)
+_HALVES = frozenset((dtypes.float16.numpy, dtypes.bfloat16.numpy))
 _SINGLE = dtypes.float32.numpy
-_compute_dtypes: dict[Any, Any] = {}
 TRANSFERS: list[Callable[[Op], None]] = []
 """Functions that are told of each operator that goes to the CPU and back."""
 
@@ -67,6 +67,31 @@ def execute(op: Op, values: Sequence[Any], state: RandomState | None = None) -> 
         raise refusal(op, values, error) from error
 
 
+def execute_whole(op: Op, values: Sequence[Any]) -> Any:
+    """The result of a composite by its body for numpy, the same bits as by its parts; None where these have to do it.
+
+    Such a body takes arrays of one dtype, none of 16 bits, whose parts round by themselves.
+    """
+    dtype = None
+    for index in op.tensors:
+        value = values[index]
+        if value is None:
+            continue
+        if type(value) is not np.ndarray or (dtype is not None and value.dtype is not dtype):
+            return None
+        dtype = value.dtype
+    if op.numpy_body is None or dtype is None or dtype.kind != "f" or dtype.itemsize == 2:
+        return None
+    token = _warnings.set(_SILENCE)
+    try:
+        result = op.numpy_body(HOST.math, *values)
+        return None if result is None else _as_array(result, None, HOST)
+    except FOREIGN:  # the parts say what does not fit
+        return None
+    finally:
+        _warnings.reset(token)
+
+
 def _execute_on(library: ArrayLibrary, op: Op, values: Sequence[Any], state: Any) -> list[Any]:
     """Run `op` on a device; the device's errors become errors of this package."""
     with library.current():
@@ -91,14 +116,27 @@ def _run_on(library: ArrayLibrary, op: Op, values: Sequence[Any], state: Any) ->
 
 def _run_view(op: Op, values: Sequence[Any], state: Any, library: ArrayLibrary) -> list[Any]:
     source = values[0]
+    dtype = source.dtype if op.result is None else op.result_dtype(dtypes.from_numpy(source.dtype)).numpy
     if op.is_absolute:
-        geometries: Any = _absolute(op, values)
-    else:
-        geometries = op.body(arrays.geometry_of(source), *values[1:])
-    dtype = None if op.result is None else op.result_dtype(dtypes.from_numpy(source.dtype)).numpy
-    if isinstance(geometries, Geometry):
-        return [arrays.window(source, geometries, dtype)]
-    return [arrays.window(source, geometry, dtype) for geometry in geometries]
+        return [arrays.window(source, _absolute(op, values), dtype)]
+    facts = op, source.shape, source.strides, source.itemsize, dtype.itemsize, *values[1:]
+    try:
+        layouts = _known_layouts(*facts)
+    except TypeError:  # an argument that cannot be looked up, or one of a wrong type
+        layouts = _layouts(*facts)
+    return [arrays.laid_out(source, layout, dtype) for layout in layouts]
+
+
+def _layouts(
+    op: Op, shape: tuple[int, ...], strides: tuple[int, ...], source_size: int, size: int, *arguments: Any
+) -> list[arrays.ViewLayout]:
+    """The results of a view in the memory of its source; elements have `source_size` bytes there, here `size`."""
+    found = op.body(Geometry(shape, tuple([s // source_size for s in strides])), *arguments)
+    return [arrays.in_bytes(geometry, size) for geometry in ([found] if isinstance(found, Geometry) else found)]
+
+
+_known_layouts = functools.lru_cache(maxsize=1 << 12)(_layouts)
+"""`_layouts`, which takes longer than to look it up: a program takes the same few views all the time."""
 
 
 def _absolute(op: Op, values: Sequence[Any]) -> Geometry:
@@ -112,23 +150,28 @@ def _absolute(op: Op, values: Sequence[Any]) -> Geometry:
 
 
 def _run_pointwise(op: Op, values: Sequence[Any], state: Any, library: ArrayLibrary) -> list[Any]:
-    array = library.array
-    final, wide = _dtypes_of(op, values, array)
-    is_large = library is HOST and large.is_large(op, values, final.itemsize)
-    args = list(values)
+    array, most, dtype, alike = library.array, 1, None, True
     for index in op.promoted:
-        value = args[index]
-        if op.keeps_numbers and not isinstance(value, array):
-            value = fitted(value, wide)
-        if value is not None and (not isinstance(value, array) or (value.dtype != wide and not is_large)):
-            args[index] = library.taken(value).astype(wide)
-            if op.tells_numbers and not isinstance(value, array):
-                args[index] = args[index][()]
+        value = values[index]
+        if type(value) is not array:
+            alike = False
+            continue
+        most *= value.size
+        if dtype is None:
+            dtype = value.dtype
+        elif value.dtype is not dtype:
+            alike = False
+    final, wide = _dtypes_of(op, values, dtype if alike else None, array)
+    is_large = most >= SMALL and library is HOST and large.is_large(op, values, final.itemsize)
+    args = values if alike and dtype is wide else _promoted(op, values, wide, library, is_large)
     token = _warnings.set(_SILENCE)
     try:
         if is_large:
             return [large.pointwise(op, args, final, wide)]
-        return [_as_array((op.numpy_body or op.body)(library.math, *args), final, library)]
+        result = (op.numpy_body or op.body)(library.math, *args)
+        if type(result) is array and result.dtype is final and result.flags.c_contiguous:
+            return [result]  # nearly always, so it shall cost no call
+        return [_as_array(result, final, library)]
     except ValueError:
         broadcast_shapes(*(args[i].shape for i in op.tensors if isinstance(args[i], array)))  # says what is wrong
         raise
@@ -136,17 +179,45 @@ def _run_pointwise(op: Op, values: Sequence[Any], state: Any, library: ArrayLibr
         _warnings.reset(token)
 
 
-def _dtypes_of(op: Op, values: Sequence[Any], array: Any) -> tuple[Any, Any]:
-    """(the dtype of the result, the dtype that the body computes in), cached by what the rule looks at."""
-    key: list[Any] = [op.name]
+SMALL = blocks.LARGE // 16
+"""The product of the sizes of operands up to which no result is large, whatever its dtype."""
+
+
+def _promoted(op: Op, values: Sequence[Any], wide: Any, library: ArrayLibrary, is_large: bool) -> list[Any]:
+    """The arguments with the promoted ones as arrays of dtype `wide`; large arrays keep theirs."""
+    args = list(values)
     for index in op.promoted:
-        value = values[index]
-        key += (value.dtype, value.ndim > 0) if type(value) is array else _signature(value)
-    found = _compute_dtypes.get(tuple(key))
+        value = args[index]
+        if isinstance(value, library.array):
+            if value.dtype != wide and not is_large:
+                args[index] = value.astype(wide)
+            continue
+        if op.keeps_numbers:
+            value = fitted(value, wide)
+        if value is not None:
+            is_usual = library is HOST and type(value) in (int, float) and wide.kind == "f"
+            number = np.array(value, wide) if is_usual else library.taken(value).astype(wide)
+            args[index] = number[()] if op.tells_numbers else number
+    return args
+
+
+def _dtypes_of(op: Op, values: Sequence[Any], dtype: Any, array: Any) -> tuple[Any, Any]:
+    """(the dtype of the result, the dtype that the body computes in), kept by what the rule looks at.
+
+    Where all promoted operands are arrays of the same `dtype`, that alone decides; their dims do not.
+    """
+    kept, key = op.decisions, dtype
+    if dtype is None:
+        facts: list[Any] = []
+        for index in op.promoted:
+            value = values[index]
+            facts += (value.dtype, value.ndim > 0) if type(value) is array else _signature(value)
+        key = tuple(facts)
+    found: tuple[Any, Any] | None = kept.get(key)
     if found is None:
         computed = op.compute_dtype(values)
         wide = _SINGLE if computed.is_half else computed.numpy
-        found = _compute_dtypes[tuple(key)] = (op.result_dtype(computed).numpy, wide)
+        found = kept[key] = (op.result_dtype(computed).numpy, wide)
     return found
 
 
@@ -158,7 +229,7 @@ def _signature(value: Any) -> Any:
 
 
 def _run_array(op: Op, values: Sequence[Any], state: Any, library: ArrayLibrary) -> list[Any]:
-    args, half = _widened(op, values, library)
+    args, half = (values, None) if _is_plain(op, values, library.array) else _widened(op, values, library)
     token = _warnings.set(_SILENCE)
     try:
         return _results((op.numpy_body or op.body)(library.math, *args), half, library, op.lays_out)
@@ -173,25 +244,51 @@ def _run_random(op: Op, values: Sequence[Any], state: Any, library: ArrayLibrary
         return [*_results(result, None, library), state.advance(words)]
 
 
-def _widened(op: Op, values: Sequence[Any], library: ArrayLibrary) -> tuple[list[Any], Any]:
+def _is_plain(op: Op, values: Sequence[Any], array: Any) -> bool:
+    """Whether an operator takes its operands as they are: none are 16-bit floats, none are cast to a common dtype."""
+    dtype, several = None, False
+    for index in op.tensors:
+        value = values[index]
+        for item in value if type(value) in (tuple, list) else (value,):
+            if type(item) is not array:
+                several = several or item is not None
+                continue
+            if item.itemsize == 2:
+                return False
+            several = several or item.dtype is not (dtype or item.dtype)
+            dtype = item.dtype
+    if not op.promoted:
+        return True
+    return not several and dtype is not None and _dtypes_of(op, values, dtype, array)[1] is dtype
+
+
+def _widened(op: Op, values: Sequence[Any], library: ArrayLibrary) -> tuple[Sequence[Any], Any]:
     """Arguments promoted as the op asks, 16-bit floats as float32; and the 16-bit dtype that results round to."""
-    args = list(values)
+    args = values
     if op.promoted:
-        dtype = op.compute_dtype(values).numpy
+        args, dtype = list(values), op.compute_dtype(values).numpy
         for index in op.promoted:
             args[index] = _map(args[index], lambda a: library.taken(a).astype(dtype, copy=False))
-    found: list[Any] = []
-
-    def widen(array: Any) -> Any:
-        if getattr(array, "dtype", None) not in _HALVES:
-            return array
-        found.append(array.dtype)
-        return array.astype(_SINGLE)
-
+    half = _half_among([args[index] for index in op.tensors])
+    if half is None:
+        return args, None
+    args = list(args)
     for index in op.tensors:
-        args[index] = _map(args[index], widen)
+        args[index] = _map(args[index], lambda a: a.astype(_SINGLE) if _half_among((a,)) is not None else a)
     explicit = any(isinstance(v, dtypes.DType) for v in values)
-    return args, found[0] if found and not explicit else None
+    return args, None if explicit else half
+
+
+def _half_among(values: Sequence[Any]) -> Any:
+    """The 16-bit floating dtype of the first array that has one; None if there is none."""
+    for value in values:
+        if type(value) in (tuple, list):
+            dtype = _half_among(value)
+        else:
+            dtype = getattr(value, "dtype", None)
+        if dtype in _HALVES:
+            return dtype
+    return None
 
 
 def _map(value: Any, function: Callable[[Any], Any]) -> Any:
@@ -203,7 +300,9 @@ def _map(value: Any, function: Callable[[Any], Any]) -> Any:
 
 
 def _results(result: Any, half: Any, library: ArrayLibrary, laid_out: bool = False) -> list[Any]:
-    many = result if isinstance(result, (tuple, list)) else [result]
+    if half is None and type(result) is library.array and result.flags.c_contiguous:
+        return [result]
+    many = result if isinstance(result, (tuple, list)) else (result,)
     return [
         _as_array(r, half if half is not None and library.taken(r).dtype == _SINGLE else None, library, laid_out)
         for r in many
@@ -212,10 +311,13 @@ def _results(result: Any, half: Any, library: ArrayLibrary, laid_out: bool = Fal
 
 def _as_array(result: Any, dtype: Any, library: ArrayLibrary, laid_out: bool = False) -> Any:
     """An array of `dtype`, if that is given; row-major, as type rules say, unless the op has `laid_out` its result."""
-    if result is None:  # an undefined result, such as a gradient that was masked out
+    if type(result) is library.array:
+        array = result
+    elif result is None:  # an undefined result, such as a gradient that was masked out
         return None
-    array = result if isinstance(result, library.array) else library.taken(result)
-    if dtype is not None and array.dtype != dtype:
+    else:
+        array = library.taken(result)
+    if dtype is not None and array.dtype is not dtype and array.dtype != dtype:
         return array.astype(dtype, order="K" if laid_out else "C")
     return array if laid_out or array.flags.c_contiguous else library.row_major(array)
 
