@@ -33,6 +33,15 @@ class Topk(NamedTuple):
     values: Tensor
     indices: Tensor
 
+class Attend(NamedTuple):
+    output_0: Tensor
+    output_1: Tensor
+
+class AttendBackward(NamedTuple):
+    output_0: Tensor
+    output_1: Tensor
+    output_2: Tensor
+
 class ConvolutionBackward(NamedTuple):
     output_0: Tensor
     output_1: Tensor

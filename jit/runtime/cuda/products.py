@@ -11,8 +11,9 @@ from jit.ir.op import Op
 
 from ..gpu import convolutions, operators
 from ..gpu.attention import attention_kernel, attention_nest
+from ..gpu.attention_backward import GRADIENTS, gradient_kernel, kernels_of
 from ..gpu.convolutions import SlidingWindow
-from ..gpu.device import device_kernel
+from ..gpu.device import DeviceKernel, device_kernel
 from ..kernels.nest import Buffer, Nest
 from ..targets.target import Target
 from .launching import CudaKernel, Driver, NoDriver
@@ -49,6 +50,8 @@ class CudaProducts:
                 return self._transposed(named)
             if op.kernel.step == "attention":
                 return self._attention(named)
+            if op.kernel.step == "attention gradients":
+                return self._attention_gradients(named)
             return self._product(op, named)
         except CompileError:
             return None
@@ -94,16 +97,45 @@ class CudaProducts:
             return None
         scale, causal = named["scale"], named["is_causal"]
         key = "attention", scale, causal, *map(_layout, arrays)
-        out = self._module.empty((*arrays[0].shape[:-1], arrays[2].shape[-1]), arrays[0].dtype)
+        rows, empty = arrays[0].shape[:-1], self._module.empty
+        outs = [empty((*rows, arrays[2].shape[-1]), arrays[0].dtype), empty(rows, "float32")]
+
+        def make(target: Target) -> DeviceKernel:
+            (q, k, v, *masks), (out, logsumexp) = map(Buffer.like, arrays), map(Buffer.like, outs)
+            nest = attention_nest(q, k, v, masks[0] if masks else None, out, logsumexp)
+            return attention_kernel(nest, target, scale, causal)
+
+        return self._launched(key, make, arrays, outs)
+
+    def _launched(
+        self, key: Hashable, make: Callable[[Target], DeviceKernel], arrays: Sequence[Any], outs: list[Any]
+    ) -> list[Any]:
+        """Fill arrays by the kernel of this key, which is made where there is none yet."""
         if key not in self._kernels:
-            q, k, v, *masks = map(Buffer.like, arrays)
-            nest = attention_nest(q, k, v, masks[0] if masks else None, Buffer.like(out))
-            kernel = attention_kernel(nest, Target.nvidia(self._gpu[0]), scale, causal)
-            self._keep(key, (nest, CudaKernel(kernel, self.driver, self._module)))
+            kernel = make(Target.nvidia(self._gpu[0]))
+            self._keep(key, (kernel.nest, CudaKernel(kernel, self.driver, self._module)))
         found = self._kernels[key]
         assert found is not None
-        found[1](arrays, [out])
-        return [out]
+        found[1](arrays, outs)
+        return outs
+
+    def _attention_gradients(self, named: Mapping[str, Any]) -> list[Any] | None:
+        arrays = {name: value for name, value in named.items() if hasattr(value, "strides")}
+        factors = [named[name] for name in ("grad", "query", "key", "value")]
+        if any(array.dtype != factors[0].dtype for array in factors) or not all(a.size for a in arrays.values()):
+            return None
+        scale, causal, layouts = named["scale"], named["is_causal"], {n: Buffer.like(a) for n, a in arrays.items()}
+        wanted = [name for name, is_wanted in zip(GRADIENTS, named["output_mask"], strict=True) if is_wanted]
+        found: dict[str, Any] = {}
+        for names in kernels_of(wanted, layouts):
+            outs = [self._module.empty(named[name].shape, named[name].dtype) for name in names]
+
+            def make(target: Target, names: tuple[str, ...] = names, outs: list[Any] = outs) -> DeviceKernel:
+                return gradient_kernel(names, layouts, [*map(Buffer.like, outs)], target, scale, causal)
+
+            key = "attention gradients", names, scale, causal, *map(_layout, arrays.values())
+            found |= zip(names, self._launched(key, make, list(arrays.values()), outs), strict=True)
+        return [found.get(name) for name in GRADIENTS]
 
     # -- several -------------------------------------------------------------------------------------------------
 

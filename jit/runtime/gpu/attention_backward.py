@@ -39,6 +39,8 @@ from .staging import StagedFactor
 Operands = Mapping[str, Buffer]
 """The layouts of what gradients are computed from, by the names of the operator's arguments and in their order: "grad",
 "query", "key", "value", "logsumexp", "rowsum", which is D in Note [Weights computed again], and perhaps "attn_mask"."""
+GRADIENTS = ("query", "key", "value")
+"""What there are gradients by."""
 BY_QUERY = ("query",)
 """The gradient whose kernel goes along the keys."""
 _LOOPS = ("rows", "columns", "others", "inner", "values")
@@ -50,7 +52,7 @@ _WEIGHED = {"query": "key", "key": "query", "value": "grad"}
 
 def kernels_of(wanted: Sequence[str], operands: Operands) -> list[tuple[str, ...]]:
     """The gradients that each kernel computes, of those that are wanted."""
-    by_keys = tuple(name for name in ("key", "value") if name in wanted)
+    by_keys = tuple(name for name in GRADIENTS[1:] if name in wanted)
     alike = operands["key"].sizes[-1] == operands["value"].sizes[-1]
     found = [BY_QUERY] if "query" in wanted else []
     return [*found, *([by_keys] if by_keys and alike else [(name,) for name in by_keys])]
