@@ -78,7 +78,7 @@ def _fits(found: WrittenAttention) -> bool:
     return (
         len({t.dtype for t in types}) == len({t.device for t in types}) == 1
         and _is_on_device(factors[0])
-        and all(type(size) is int and size > 0 for size in sizes)
+        and 0 not in sizes
         and all(isinstance(t, TensorType) and t.device == types[0].device for t in masks)
     )
 

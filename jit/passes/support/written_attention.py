@@ -168,6 +168,8 @@ _RULES: dict[str, Callable[[Node, WrittenAttention], Ways]] = {
 class WrittenGradients:
     """The backward of an attention in a later stage, which uses its weights."""
 
+    way: Node
+    """The gradient of the softmax."""
     first: Node
     """The product of the result's gradient and the values: the gradient of the weights."""
     products: dict[str, tuple[Node, bool]] = field(default_factory=dict)
@@ -195,7 +197,7 @@ def written_gradients(found: WrittenAttention) -> WrittenGradients | None:
     first, by_scores = _product_behind(way.inputs[0]), _gradient_of_scores(way.output, found)
     if first is None or by_scores is None or not _are_turned(first.inputs[1], found.result.inputs[1]):
         return None
-    gradients = WrittenGradients(first)
+    gradients = WrittenGradients(way, first)
     known = _note(by_scores, _ROLES_OF_SCORES, found, gradients)
     known |= _note(found.result.inputs[0], _ROLES_OF_WEIGHTS, found, gradients)
     return gradients if None not in known and users <= known | {way} and gradients.products else None
@@ -261,7 +263,7 @@ def _note(
     """Note the products with a value that are gradients; the value's users, None among them if some is of no use."""
     known: set[Node | None] = set()
     for use in value.uses:
-        if use.node is found.result:
+        if use.node in (found.result, gradients.way):
             continue
         known.add(use.node)
         is_turned = use.node.kind in _TURNS and _turned(use.node.output) is value
