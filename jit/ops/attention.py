@@ -121,7 +121,7 @@ def _(
     F: Ops, g: Sequence[Tensor | None], needs: Sequence[bool], out: Sequence[Tensor], query: Tensor, key: Tensor,
     value: Tensor, attn_mask: Tensor | None, is_causal: bool, scale: float,
 ) -> Sequence[Tensor | None]:  # fmt: skip
-    """Of logsumexp it is the weights times its gradient, as if that had been subtracted from the sums of rows."""
+    """The gradient of logsumexp counts as if it had been subtracted from the sums of rows."""
     by_out = F.zeros_like(out[0]) if g[0] is None else g[0]
     rowsum = F.sum(_wide(F, by_out) * _wide(F, out[0]), [-1])
     rowsum = rowsum if g[1] is None else rowsum - g[1]
@@ -329,7 +329,7 @@ def _weights(F: Ops, query: Tensor, key: Tensor, mask: Tensor | None, is_causal:
 
 
 def _scores(F: Ops, query: Tensor, key: Tensor, mask: Tensor | None, is_causal: bool, scale: float) -> Tensor:
-    """What each key is to each query; -inf where the query does not see it."""
+    """The scores; -inf where a query does not see a key."""
     scores = F.matmul(query * scale, F.transpose(key, -2, -1))
     if is_causal:
         mask = F.tril(F.ones([query.shape[-2], key.shape[-2]], dtype="bool", device=query.device))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import reduce
 from typing import Any
 
-from jit.ir import Graph, Node, TensorType, Value
-from jit.ir.dtypes import bfloat16, bool_, float16, float32
+from jit.ir import Graph, Node, TensorType, Type, Value
+from jit.ir.dtypes import DType, bfloat16, bool_, float16, float32
 
 from .dce import dce
 from .support.analysis import with_subgraphs
@@ -20,6 +21,7 @@ from .support.written_attention import (
     WrittenGradients,
     is_used_elsewhere,
     sizes_of,
+    transposed,
     written_attention,
     written_gradients,
 )
@@ -70,17 +72,23 @@ def _fits(found: WrittenAttention) -> bool:
     """Whether `_attend` has a kernel for the operands, and masks are as it takes them."""
     assert found.scores is not None
     factors = [*found.scores.inputs, found.result.inputs[1]]
-    types = [value.type for value in factors]
-    if not all(isinstance(t, TensorType) and t.sizes is not None and t.dtype in DTYPES for t in types):
+    types = [value.type for value in factors if isinstance(value.type, TensorType) and value.type.sizes is not None]
+    if len(types) < len(factors) or not all(_is_of(node.output.type, DTYPES) for node in found.between):
         return False
     sizes = {size for value in factors for size in sizes_of(value)} | {*found.sizes}
-    masks = [mask.value.type for mask in found.masks]
+    masks = [(mask.kind, mask.value.type) for mask in found.masks]
     return (
-        len({t.dtype for t in types}) == len({t.device for t in types}) == 1
+        len({(t.dtype, t.device) for t in types}) == 1
+        and types[0].dtype in DTYPES
         and _is_on_device(factors[0])
         and 0 not in sizes
-        and all(isinstance(t, TensorType) and t.device == types[0].device for t in masks)
+        and all(_is_of(t, DTYPES if kind == "added" else (bool_,), types[0].device) for kind, t in masks)
     )
+
+
+def _is_of(type: Type, dtypes: Sequence[DType], device: str | None = None) -> bool:
+    """Whether something is a tensor of one of some dtypes, on a device if one is named."""
+    return isinstance(type, TensorType) and type.dtype in dtypes and device in (None, type.device)
 
 
 # -- rewriting -----------------------------------------------------------------------------------------------------
@@ -102,8 +110,10 @@ def _rewritten(graph: Graph, found: WrittenAttention) -> bool:
 def _attended(F: Any, found: WrittenAttention) -> tuple[list[Any], Any, Any]:
     """(query, key, value and mask in the batch of the masks; the result; the logsumexp)."""
     assert found.scores is not None and found.softmax is not None
-    query, keys, value = map(F.wrap, (*found.scores.inputs, found.result.inputs[1]))
-    operands = [_in_batch(F, x, found) for x in (query, F.transpose(keys, -2, -1), value)]
+    query, keys, value = (F.wrap(x) for x in (*found.scores.inputs, found.result.inputs[1]))
+    known = transposed(keys.value)
+    key = F.transpose(keys, -2, -1) if known is None else F.wrap(known)
+    operands = [_in_batch(F, x, found) for x in (query, key, value)]
     mask = _joined(F, [_mask(F, m) for m in found.masks])
     out, logsumexp = F._attend(*operands, mask, False, float(found.scale), query.dtype)
     if mask is not None and found.softmax.kind != SAFE:

@@ -54,7 +54,7 @@ def kernel_for(
 
 
 def computed(given: dict[str, Array], causal: bool = False, wanted: tuple[str, ...] = WANTED) -> dict[str, Array]:
-    found = {}
+    found: dict[str, Array] = {}
     for names in kernels_of(wanted, {name: Buffer.like(array) for name, array in given.items()}):
         kernel, outs = kernel_for(names, given, causal)
         interpreted(kernel, [array if array.base is None else array.base for array in given.values()], outs)

@@ -192,13 +192,14 @@ def test_second_derivatives_of_attention(traced: bool, driver: Any) -> None:
         gradients = jit.grad((out**2).sum(), [q, k, v], create_graph=True)
         return jit.grad(sum((g**2).sum() for g in gradients), [q, k, v])
 
-    operands, mask = [normal(2, 9, 8, seed=seed) * 0.5 for seed in range(3)], normal(9, 9, seed=3) > -1
-    expected = penalty(*(t.requires_grad_() for t in operands), mask)
-    there = [t.detach().cuda().requires_grad_() for t in operands]
+    q, k, v = (normal(2, 9, 8, seed=seed) * 0.5 for seed in range(3))
+    mask = normal(9, 9, seed=3) > -1
+    expected = penalty(q.requires_grad_(), k.requires_grad_(), v.requires_grad_(), mask)
+    q, k, v = (t.detach().cuda().requires_grad_() for t in (q, k, v))
     function = jit.trace(penalty) if traced else penalty
     for _ in range(2):
         driver.launches.clear()
-        found = function(*there, mask.cuda())
+        found = function(q, k, v, mask.cuda())
     for one, two in zip(found, expected, strict=True):
         assert_close(one.cpu(), two, rtol=1e-3, atol=1e-3)
     assert kernels_of_attention(driver) == ["attention", *BACKWARD, *BACKWARD]
@@ -218,11 +219,15 @@ def test_a_mask_that_is_learned_has_a_gradient(driver: Any) -> None:
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_gradients_of_attention_in_16_bits(dtype: str, driver: Any) -> None:
+    def gradients(*operands: Any) -> Any:
+        q, k, v = (t.requires_grad_() for t in operands)
+        out = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return jit.grad((out.to(jit.promote_types(out.dtype, jit.float32)) ** 2).sum(), [q, k, v])
+
     operands = [normal(2, 9, 8, seed=seed).to(getattr(jit, dtype)) for seed in range(3)]
-    exact = [t.double().requires_grad_() for t in operands]
-    expected = jit.grad((F.scaled_dot_product_attention(*exact, is_causal=True) ** 2).sum(), exact)
-    there = [t.cuda().requires_grad_() for t in operands]
-    found = jit.grad((F.scaled_dot_product_attention(*there, is_causal=True).float() ** 2).sum(), there)
+    expected = gradients(*(t.double() for t in operands))
+    driver.launches.clear()
+    found = gradients(*(t.cuda() for t in operands))
     for one, two in zip(found, expected, strict=True):
         assert one.dtype is getattr(jit, dtype)
         assert_close(one.cpu().double(), two, rtol=0, atol=(2e-2 if dtype == "float16" else 1e-1))
@@ -232,8 +237,8 @@ def test_gradients_of_attention_in_16_bits(dtype: str, driver: Any) -> None:
 def test_a_query_that_sees_nothing_has_no_gradient(driver: Any) -> None:
     mask = normal(9, 9, seed=3) > 0
     mask[4] = False
-    there = [normal(2, 9, 8, seed=seed).cuda().requires_grad_() for seed in range(3)]
-    by_query, *others = jit.grad((F.scaled_dot_product_attention(*there, mask.cuda()) ** 2).sum(), there)
+    q, k, v = (normal(2, 9, 8, seed=seed).cuda().requires_grad_() for seed in range(3))
+    by_query, *others = jit.grad((F.scaled_dot_product_attention(q, k, v, mask.cuda()) ** 2).sum(), [q, k, v])
     assert not by_query[:, 4].cpu().numpy().any() and by_query[:, 3].cpu().numpy().any()
     assert all(np.isfinite(other.cpu().numpy()).all() for other in others)
 

@@ -1,4 +1,4 @@
-"""Attention that is written out runs as one kernel on a GPU, however it is spelled; what only looks like it does not."""
+"""Attention that is written out is one kernel on a GPU, however it is spelled; what only looks like it is not."""
 
 from __future__ import annotations
 
@@ -116,7 +116,6 @@ SPELLINGS: dict[str, Callable[..., Any]] = {
     "one batch dim": lambda q, k, v, seen: jit.bmm(jit.softmax(jit.bmm(q[0], k[0].mT), -1), v[0]),
     "no batch": lambda q, k, v, seen: jit.softmax(q[0, 0] @ k[0, 0].t() / ROOT + seen.float(), -1) @ v[0, 1],
     "other lengths": lambda q, k, v, seen: jit.softmax(q[:, :, :5] @ k.mT / ROOT + seen[:5].float(), -1) @ v[..., :4],
-    "safe": lambda q, k, v, seen: jit._safe_softmax(q @ k.mT + jit.where(seen, 0.0, -math.inf), -1) @ v,
     "a mask of queries alone": lambda q, k, v, seen: jit.softmax(q @ k.mT + seen[:, 3:4].float(), -1) @ v,
 }
 
@@ -168,7 +167,7 @@ def test_gradients_of_spellings(name: str, driver: Any) -> None:
         return jit.grad((SPELLINGS[name](q, k, v, seen) ** 2).sum(), [q, k, v])
 
     q, k, v, seen = operands()
-    expected = step(*(t.requires_grad_() for t in (q, k, v)), seen)
+    expected = step(q.requires_grad_(), k.requires_grad_(), v.requires_grad_(), seen)
     there, traced = [t.detach().cuda().requires_grad_() for t in (q, k, v)], jit.trace(step)
     for _ in range(3):
         driver.launches.clear()
@@ -234,7 +233,7 @@ def test_a_gradient_by_some_operands(driver: Any) -> None:
     def step(q: Any, k: Any, v: Any) -> Any:
         return jit.grad(((F.softmax(scores_of(q, k), -1) @ v) ** 2).sum(), [k])
 
-    (expected,) = step(*(t.requires_grad_() for t in (q, k, v)))
+    (expected,) = step(q.requires_grad_(), k.requires_grad_(), v.requires_grad_())
     there, traced = (q.detach().cuda(), k.detach().cuda().requires_grad_(), v.detach().cuda()), jit.trace(step)
     for _ in range(3):
         driver.launches.clear()
@@ -286,6 +285,8 @@ NEAR_MISSES: dict[str, Callable[..., Any]] = {
     "a bias is scaled": lambda q, k, v, seen: F.softmax((q @ k.mT + seen.float()) * 0.5, -1) @ v,
     "a bias is doubled": lambda q, k, v, seen: F.softmax(jit.add(q @ k.mT, seen.float(), alpha=2), -1) @ v,
     "a mask is turned": lambda q, k, v, seen: F.softmax(jit.where(seen, q @ k.mT, math.inf) * -1.0, -1) @ v,
+    "bools are added": lambda q, k, v, seen: F.softmax(q @ k.mT + seen, -1) @ v,
+    "weights of float64": lambda q, k, v, seen: F.softmax(q @ k.mT, -1, dtype=jit.float64).float() @ v,
     "a temperature is a tensor": lambda q, k, v, seen: F.softmax(scores_of(q, k) * v[0, 0, 0, 0], -1) @ v,
     "scores are capped": lambda q, k, v, seen: F.softmax(jit.tanh(scores_of(q, k)), -1) @ v,
     "weights are scaled": lambda q, k, v, seen: F.softmax(scores_of(q, k), -1) * 2 @ v,

@@ -24,7 +24,7 @@ _CAST = "aten::_to_copy"
 
 @dataclass(frozen=True)
 class Mask:
-    """What a mask is to scores: it is added, or says which keys are seen, or which are not."""
+    """A mask, and its kind: it is "added" to scores, or says which keys are "seen", or "unseen"."""
 
     value: Value
     kind: str
@@ -32,7 +32,7 @@ class Mask:
 
 @dataclass(frozen=True)
 class WrittenAttention:
-    """What has been found of an attention, on the way back from its last product."""
+    """The parts of an attention that have been found on the way back from its last product."""
 
     result: Node
     """The product with the values."""
@@ -173,7 +173,7 @@ class WrittenGradients:
     first: Node
     """The product of the result's gradient and the values: the gradient of the weights."""
     products: dict[str, tuple[Node, bool]] = field(default_factory=dict)
-    """By "query", "key" and "value": the product that is its gradient, and whether that is transposed."""
+    """The products that are gradients by "query", "key" and "value", each with whether it is transposed."""
 
 
 def is_used_elsewhere(found: WrittenAttention) -> bool:
@@ -248,8 +248,8 @@ _ROLES_OF_SCORES: dict[tuple[int, bool], tuple[str, bool, Role]] = {
     (0, True): ("key", False, lambda found, _, x: x is found.scores.inputs[0]),  # type: ignore[union-attr]
     (1, False): ("key", True, lambda found, _, x: _are_turned(x, found.scores.inputs[0])),  # type: ignore[union-attr]
 }
-"""By the place of the scores' gradient among the factors, and whether it is transposed there: what the product is the
-gradient by, whether transposed, and the condition on the other factor."""
+"""The gradients that a product with the scores' gradient may be, by the place of that among the factors, and whether it
+is transposed there: what it is by, whether it is transposed, and the condition on the other factor."""
 _ROLES_OF_WEIGHTS: dict[tuple[int, bool], tuple[str, bool, Role]] = {
     (0, True): ("value", False, lambda _, gradients, x: x is gradients.first.inputs[0]),
     (1, False): ("value", True, lambda _, gradients, x: _are_turned(x, gradients.first.inputs[0])),
@@ -266,7 +266,7 @@ def _note(
         if use.node in (found.result, gradients.way):
             continue
         known.add(use.node)
-        is_turned = use.node.kind in _TURNS and _turned(use.node.output) is value
+        is_turned = use.node.kind in _TURNS and transposed(use.node.output) is value
         for final in use.node.output.uses if is_turned else [use]:
             role = roles.get((final.index, is_turned)) if final.node.kind in PRODUCTS else None
             if role is None or role[0] in gradients.products:
@@ -278,7 +278,7 @@ def _note(
     return known
 
 
-def _turned(value: Value) -> Value | None:
+def transposed(value: Value) -> Value | None:
     """The value of which another one is the transpose in the last two dims."""
     node, rank = value.node, len(sizes_of(value))
     if node.kind not in _TURNS or rank < 2:
@@ -292,4 +292,4 @@ def _turned(value: Value) -> Value | None:
 
 def _are_turned(one: Value, other: Value) -> bool:
     """Whether two values are each other's transpose."""
-    return _turned(one) is other or _turned(other) is one
+    return transposed(one) is other or transposed(other) is one

@@ -40,14 +40,14 @@ Operands = Mapping[str, Buffer]
 """The layouts of what gradients are computed from, by the names of the operator's arguments and in their order: "grad",
 "query", "key", "value", "logsumexp", "rowsum", which is D in Note [Weights computed again], and perhaps "attn_mask"."""
 GRADIENTS = ("query", "key", "value")
-"""What there are gradients by."""
+"""The operands that there are gradients by."""
 BY_QUERY = ("query",)
 """The gradient whose kernel goes along the keys."""
 _LOOPS = ("rows", "columns", "others", "inner", "values")
 """The loops of a nest of gradients behind its batch: those of the results, the places on the other side, and the
 columns of queries and of values, along which scores and their gradients are summed up."""
 _WEIGHED = {"query": "key", "key": "query", "value": "grad"}
-"""By gradient, the factor that is weighed."""
+"""The factor that is weighed, by gradient."""
 
 
 def kernels_of(wanted: Sequence[str], operands: Operands) -> list[tuple[str, ...]]:
@@ -147,7 +147,7 @@ class GradientMachine(AttentionTiles):
         self.of_queries = rest[:2]
         """The maps of logsumexp and D."""
         self.told: dict[tuple[Access, Register], LaneValue] = {}
-        """What has been loaded by those maps, by query."""
+        """The numbers that have been loaded by those maps, by query."""
         self.weighed = [StagedFactor(self, access, ((column,), (other,)), TURN) for access in weighed]
         self.multipliers = [self.multiplier_of(self.weights, factor) for factor in self.weighed]
         self.multiplier = self.multipliers[0]

@@ -1,4 +1,4 @@
-"""What the kernels of attention and of its gradients share: scores of 64 queries and 64 keys, and what they weigh.
+"""The parts that kernels of attention and of its gradients share: scores of 64 queries and 64 keys, and weights.
 
 Comes beside `gpu.product_machine`, whose tiles and multipliers it uses, before `attention` and `attention_backward`.
 """
@@ -85,7 +85,7 @@ class AttentionTiles(FollowedMachine):
         """The tiles of the other factor that a tile of scores meets."""
 
     def multiplier_of(self, left: SharedTile, right: SharedTile) -> TileMultiplier:
-        """What multiplies the tiles of two factors."""
+        """The multiplier for the tiles of two factors."""
         return (TensorCores if self.by_tensor_cores else ThreadMultiplier)(self, left, right)
 
     def pair(self, left: Access, right: Access, loops: tuple[int, int], terms: int) -> TilePair:

@@ -45,7 +45,7 @@ class TileMultiplier(Protocol):
         """(row, column) of the tile to which the first sum belongs."""
 
     def steps(self) -> list[tuple[int, int]]:
-        """How many rows and columns each sum is away from the first."""
+        """The rows and columns that each sum is away from the first."""
 
 
 class ThreadMultiplier:
@@ -111,7 +111,7 @@ class ThreadMultiplier:
         return self.row, self.column
 
     def steps(self) -> list[tuple[int, int]]:
-        """How many rows and columns each sum is away from the first."""
+        """The rows and columns that each sum is away from the first."""
         sides = (self.rows, self.tile.rows), (self.columns, self.tile.columns)
         rows, columns = (
             [group * (extent // groups) + place for group in range(groups) for place in range(self.size)]
@@ -205,7 +205,7 @@ class TensorCores:
         return row, builder.binary("add", self.column, self._product(self._rest(self.lane, 4), 2))
 
     def steps(self) -> list[tuple[int, int]]:
-        """How many rows and columns each sum is away from the first."""
+        """The rows and columns that each sum is away from the first."""
         numbers = [(*divmod(number // 4, self.columns), number % 4) for number in range(4 * self.rows * self.columns)]
         return [(16 * down + 8 * (place // 2), 8 * across + place % 2) for down, across, place in numbers]
 
