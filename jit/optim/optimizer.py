@@ -128,13 +128,19 @@ class Optimizer:
         self._call(self._pre_hooks, given)
         with set_grad_enabled(bool(self.defaults.get("differentiable"))):
             for group in self.param_groups:
-                for parameter in group["params"]:
-                    if parameter.grad is not None:
-                        gradient = -parameter.grad if group.get("maximize") else parameter.grad
-                        update = self._update_parts if parameter.is_complex() else self.update
-                        update(parameter, gradient, self._state_of(parameter, group), group)
+                self._update_group(group)
         self._call(self._post_hooks, given)
         return loss
+
+    def _update_group(self, group: dict[str, Any]) -> None:
+        for parameter in group["params"]:
+            if parameter.grad is not None:
+                self._update_one(parameter, group)
+
+    def _update_one(self, parameter: Any, group: dict[str, Any]) -> None:
+        gradient = -parameter.grad if group.get("maximize") else parameter.grad
+        update = self._update_parts if parameter.is_complex() else self.update
+        update(parameter, gradient, self._state_of(parameter, group), group)
 
     def _state_of(self, parameter: Any, group: Mapping[str, Any]) -> dict[str, Any]:
         state = self.state[parameter]

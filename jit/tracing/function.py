@@ -23,6 +23,7 @@ from jit.eager.pytree import ObjectError, too_deep
 from jit.eager.tensors import Tensor
 from jit.ir import Graph
 from jit.ir.errors import Error, UsageError
+from jit.late import Provided
 
 from .answers import Answers
 from .bound_methods import BoundMethods
@@ -182,6 +183,12 @@ class TracedFunction(Watched):
 
     def _answer(self, call: TracedCall, entry: Entry | None, general: Entry | None) -> Any:
         """Run a recording for all sizes, else one for these, else record."""
+        try:
+            return self._answered(call, entry, general)
+        finally:
+            call.raised = None
+
+    def _answered(self, call: TracedCall, entry: Entry | None, general: Entry | None) -> Any:
         if general is not None:
             found, result = self._run(general, call)
             if found:
@@ -377,5 +384,8 @@ class TracedFunction(Watched):
             f"<traced {self.__name__}: {len(self._cache.entries)} keys, {self.hits} hits, {self.misses} misses{stages}>"
         )
 
+
+for _name in ("save", "kernels", "profile", "why_not", "__reduce__", "__deepcopy__"):
+    setattr(TracedFunction, _name, Provided(_name))  # by `jit.inspection.inspected`
 
 __all__ = ["Entry", "Key", "TracedCall", "TracedFunction"]

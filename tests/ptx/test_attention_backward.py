@@ -55,7 +55,7 @@ def kernel_for(
 
 def computed(given: dict[str, Array], causal: bool = False, wanted: tuple[str, ...] = WANTED) -> dict[str, Array]:
     found: dict[str, Array] = {}
-    for names in kernels_of(wanted, {name: Buffer.like(array) for name, array in given.items()}):
+    for names in kernels_of(wanted, given["key"].shape[-1] == given["value"].shape[-1]):
         kernel, outs = kernel_for(names, given, causal)
         interpreted(kernel, [array if array.base is None else array.base for array in given.values()], outs)
         found |= dict(zip(names, outs, strict=True))

@@ -500,20 +500,59 @@ def test_an_error_of_python_code_can_be_exported_for_these_sizes():
         jit.export_onnx(f, (jit.ones(4),), dynamic_axes={"x": {0: "n"}})
 
 
-def test_errors_are_not_kept_alive():
+def _alive_after_raising(function, *tensors):
+    """How many errors stay when a function has raised one that nobody holds, before the collector comes by."""
+
     def alive():
         return sum(isinstance(thing, jit.DimError) for thing in gc.get_objects())
 
-    traced = jit.trace(lambda x, i: (x * 2)[i])
     gc.collect()
     before = alive()
     gc.disable()
     try:
         with contextlib.suppress(IndexError):
-            traced(jit.ones(2), indices(9))
-        assert alive() == before
+            function(*tensors)
+        return alive() - before
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("good_calls", [0, 1, 2, 4])
+@pytest.mark.parametrize("wrap", [jit.trace, lambda function: function], ids=["traced", "eager"])
+def test_errors_are_not_kept_alive(wrap, good_calls):
+    f = wrap(lambda x, i: (x * 2)[i])
+    for _ in range(good_calls):
+        f(jit.ones(2), indices(1))
+    assert _alive_after_raising(f, jit.ones(2), indices(9)) == 0
+
+
+class Picked(jit.autograd.Function):
+    """x[i]; Python calls it in the middle of a recording."""
+
+    @staticmethod
+    def forward(ctx, x, i):
+        return x[i]
+
+    @staticmethod
+    def backward(ctx, g):
+        return g.sum() * jit.ones(2), None
+
+
+@pytest.mark.parametrize("good_calls", [0, 1, 2, 4])
+def test_errors_of_functions_of_users_are_not_kept_alive(good_calls):
+    f = jit.trace(lambda x, i: Picked.apply(x * 2, i) + 1)
+    for _ in range(good_calls):
+        f(jit.ones(2, requires_grad=True), indices(1))
+    assert _alive_after_raising(f, jit.ones(2, requires_grad=True), indices(9)) == 0
+
+
+@pytest.mark.parametrize("good_calls", [0, 1, 2, 4])
+@pytest.mark.parametrize("wrap", [jit.trace, lambda function: function], ids=["traced", "eager"])
+def test_errors_of_a_gpu_are_not_kept_alive(wrap, good_calls, gpu):
+    f = wrap(lambda x, i: (x * 2)[i] + 1)
+    for _ in range(good_calls):
+        f(jit.ones(2, device="cuda"), indices(1).to("cuda"))
+    assert _alive_after_raising(f, jit.ones(2, device="cuda"), indices(9).to("cuda")) == 0
 
 
 @pytest.mark.parametrize("kind", [TypeError, KeyError, IndexError, ValueError, AttributeError])

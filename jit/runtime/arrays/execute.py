@@ -73,8 +73,7 @@ def _execute_on(library: ArrayLibrary, op: Op, values: Sequence[Any], state: Any
         try:
             return _run_on(library, op, values, state)
         except Exception as error:
-            if (found := libraries.explained(library, error, op.schema.name)) is not error:
-                raise found from error
+            libraries.raise_explained(library, error, op.schema.name)
             raise
 
 

@@ -105,9 +105,18 @@ class HostLibrary:
         return None
 
 
-def explained(library: ArrayLibrary, error: Exception, what: str) -> Exception:
-    """The error of this package for one of a device, met by `what`; the error itself if it is none."""
-    return error if isinstance(error, Error) else library.failure(error, what) or error
+def raise_explained(library: ArrayLibrary, error: Exception, what: str) -> None:
+    """Raise the error of this package for one of a device, met by `what`, if there is one.
+
+    A frame that kept what it raises in a variable would keep it alive, with all tensors behind it, until the collector
+    comes by.
+    """
+    found = None if isinstance(error, Error) else library.failure(error, what)
+    if found is not None:
+        try:
+            raise found from error
+        finally:
+            del found
 
 
 HOST: ArrayLibrary = HostLibrary()

@@ -17,6 +17,7 @@ from ..gpu.device import DeviceKernel, device_kernel
 from ..kernels.nest import Buffer, Nest
 from ..targets.target import Target
 from .launching import CudaKernel, Driver, NoDriver
+from .open_kernels import OpenKernels
 
 Kernel = Callable[[Sequence[Any], Sequence[Any]], None]
 MOST_KERNELS = 4096
@@ -36,7 +37,10 @@ class CudaProducts:
         self._gpu, self._module = gpu, module
         self.driver = driver
         """Loads kernels and launches them."""
-        self._kernels: dict[Hashable, tuple[Nest, Kernel] | None] = {}
+        self._kernels: dict[Hashable, tuple[Buffer, Kernel] | None] = {}
+        """By the layouts of arrays: how the result lies, and the kernel."""
+        self._open: dict[Hashable, OpenKernels] = {}
+        """By what else decides on a kernel."""
 
     def computed(self, op: Op, values: Sequence[Any]) -> list[Any] | None:
         """The results of an operator, given its arguments; None if the library's functions shall compute them."""
@@ -63,30 +67,47 @@ class CudaProducts:
         numbers = tuple(_plain(value) for value in named.values() if not hasattr(value, "strides"))
         key = op.name, numbers, *map(_layout, arrays)
         if key not in self._kernels:
-            self._keep(key, self._chosen(op, named))
+            self._keep(key, self._chosen(op, numbers, named, arrays))
         found = self._kernels[key]
         if found is None:
             return None
-        nest, kernel = found
-        out = self._empty(nest.outputs[0])
+        buffer, kernel = found
+        out = self._empty(buffer)
         kernel(arrays, [out])
         return [out]
 
-    def _chosen(self, op: Op, named: Mapping[str, Any]) -> tuple[Nest, Kernel] | None:
+    def _chosen(
+        self, op: Op, numbers: Hashable, named: Mapping[str, Any], arrays: Sequence[Any]
+    ) -> tuple[Buffer, Kernel] | None:
         nest = operators.nest_of(op, {name: buffered(value) for name, value in named.items()})
         if nest is None or not operators.pays(op, nest, followed=False):
             return None
-        return nest, self._compiled(nest)
+        kernels = self._open.setdefault(
+            (op.name, numbers), OpenKernels(self._maker(op, named), self.driver, self._module)
+        )
+        return nest.outputs[0], kernels.at([*map(Buffer.like, arrays)])
 
-    def _keep(self, key: Hashable, found: tuple[Nest, Kernel] | None) -> None:
+    def _maker(self, op: Op, named: Mapping[str, Any]) -> Callable[..., DeviceKernel]:
+        """A function from layouts to the kernel of an operator, whose other arguments are among `named`."""
+        names = [name for name, value in named.items() if hasattr(value, "strides")]
+        others = {name: value for name, value in named.items() if name not in names}
+
+        def make(*buffers: Buffer) -> DeviceKernel:
+            nest = operators.nest_of(op, others | dict(zip(names, buffers, strict=True)))
+            if nest is None:
+                raise CompileError(f"{op.name} is no product for all sizes; compute it by CuPy")
+            return self._lowered(nest)
+
+        return make
+
+    def _keep(self, key: Hashable, found: tuple[Buffer, Kernel] | None) -> None:
         """Keep a kernel; the oldest goes where there are too many."""
         self._kernels[key] = found
         while len(self._kernels) > MOST_KERNELS:
             del self._kernels[next(iter(self._kernels))]
 
-    def _compiled(self, nest: Nest) -> Kernel:
-        kernel = device_kernel(nest, Target.nvidia(self._gpu[0]), self._gpu[1])
-        return CudaKernel(kernel, self.driver, self._module)
+    def _lowered(self, nest: Nest) -> DeviceKernel:
+        return device_kernel(nest, Target.nvidia(self._gpu[0]), self._gpu[1])
 
     def _empty(self, buffer: Buffer) -> Any:
         return self._module.empty(buffer.sizes, buffer.dtype.numpy)
@@ -95,47 +116,54 @@ class CudaProducts:
         arrays = [named[name] for name in ("query", "key", "value", "attn_mask") if named[name] is not None]
         if any(array.dtype != arrays[0].dtype for array in arrays[:3]) or not all(array.size for array in arrays):
             return None
-        scale, causal = named["scale"], named["is_causal"]
-        key = "attention", scale, causal, *map(_layout, arrays)
+        scale, causal, target = named["scale"], named["is_causal"], Target.nvidia(self._gpu[0])
         rows, empty = arrays[0].shape[:-1], self._module.empty
         outs = [empty((*rows, arrays[2].shape[-1]), arrays[0].dtype), empty(rows, "float32")]
 
-        def make(target: Target) -> DeviceKernel:
-            (q, k, v, *masks), (out, logsumexp) = map(Buffer.like, arrays), map(Buffer.like, outs)
+        def make(q: Buffer, k: Buffer, v: Buffer, *rest: Buffer) -> DeviceKernel:
+            *masks, out, logsumexp = rest
             nest = attention_nest(q, k, v, masks[0] if masks else None, out, logsumexp)
             return attention_kernel(nest, target, scale, causal)
 
-        return self._launched(key, make, arrays, outs)
+        return self._filled(("attention", scale, causal), make, arrays, outs)
 
-    def _launched(
-        self, key: Hashable, make: Callable[[Target], DeviceKernel], arrays: Sequence[Any], outs: list[Any]
+    def _attention_gradients(self, named: Mapping[str, Any]) -> list[Any] | None:
+        given = {name: value for name, value in named.items() if hasattr(value, "strides")}
+        factors = [given[name] for name in ("grad", *GRADIENTS)]
+        if any(array.dtype != factors[0].dtype for array in factors) or not all(a.size for a in given.values()):
+            return None
+        wanted = [name for name, is_wanted in zip(GRADIENTS, named["output_mask"], strict=True) if is_wanted]
+        found: dict[str, Any] = {}
+        for names in kernels_of(wanted, given["key"].shape[-1] == given["value"].shape[-1]):
+            outs = [self._module.empty(given[name].shape, given[name].dtype) for name in names]
+            found |= zip(names, self._some_gradients(names, named, given, outs), strict=True)
+        return [found.get(name) for name in GRADIENTS]
+
+    def _some_gradients(
+        self, names: tuple[str, ...], named: Mapping[str, Any], given: Mapping[str, Any], outs: list[Any]
     ) -> list[Any]:
-        """Fill arrays by the kernel of this key, which is made where there is none yet."""
+        """The gradients that one kernel computes."""
+        scale, causal, target, operands = named["scale"], named["is_causal"], Target.nvidia(self._gpu[0]), tuple(given)
+
+        def make(*buffers: Buffer) -> DeviceKernel:
+            layouts = dict(zip(operands, buffers, strict=False))
+            return gradient_kernel(names, layouts, buffers[len(operands) :], target, scale, causal)
+
+        return self._filled((names, operands, scale, causal), make, list(given.values()), outs)
+
+    def _filled(
+        self, kind: tuple[Hashable, ...], make: Callable[..., DeviceKernel], arrays: Sequence[Any], outs: list[Any]
+    ) -> list[Any]:
+        """Fill arrays by a kernel of a kind, which `make` gives for the layouts of all arrays."""
+        key = *kind, *map(_layout, arrays)
         if key not in self._kernels:
-            kernel = make(Target.nvidia(self._gpu[0]))
-            self._keep(key, (kernel.nest, CudaKernel(kernel, self.driver, self._module)))
+            buffers = [*map(Buffer.like, (*arrays, *outs))]
+            kernels = self._open.setdefault(kind, OpenKernels(make, self.driver, self._module))
+            self._keep(key, (buffers[-1], kernels.at(buffers)))
         found = self._kernels[key]
         assert found is not None
         found[1](arrays, outs)
         return outs
-
-    def _attention_gradients(self, named: Mapping[str, Any]) -> list[Any] | None:
-        arrays = {name: value for name, value in named.items() if hasattr(value, "strides")}
-        factors = [named[name] for name in ("grad", "query", "key", "value")]
-        if any(array.dtype != factors[0].dtype for array in factors) or not all(a.size for a in arrays.values()):
-            return None
-        scale, causal, layouts = named["scale"], named["is_causal"], {n: Buffer.like(a) for n, a in arrays.items()}
-        wanted = [name for name, is_wanted in zip(GRADIENTS, named["output_mask"], strict=True) if is_wanted]
-        found: dict[str, Any] = {}
-        for names in kernels_of(wanted, layouts):
-            outs = [self._module.empty(named[name].shape, named[name].dtype) for name in names]
-
-            def make(target: Target, names: tuple[str, ...] = names, outs: list[Any] = outs) -> DeviceKernel:
-                return gradient_kernel(names, layouts, [*map(Buffer.like, outs)], target, scale, causal)
-
-            key = "attention gradients", names, scale, causal, *map(_layout, arrays.values())
-            found |= zip(names, self._launched(key, make, list(arrays.values()), outs), strict=True)
-        return [found.get(name) for name in GRADIENTS]
 
     # -- several -------------------------------------------------------------------------------------------------
 
@@ -144,7 +172,7 @@ class CudaProducts:
         full = make.__name__, key, *map(_layout, (*inputs, out))
         if full not in self._kernels:
             nest = make(*map(Buffer.like, (*inputs, out)))
-            self._keep(full, (nest, self._compiled(nest)))
+            self._keep(full, (nest.outputs[0], CudaKernel(self._lowered(nest), self.driver, self._module)))
         found = self._kernels[full]
         assert found is not None
         found[1](inputs, [out])

@@ -50,10 +50,9 @@ _WEIGHED = {"query": "key", "key": "query", "value": "grad"}
 """The factor that is weighed, by gradient."""
 
 
-def kernels_of(wanted: Sequence[str], operands: Operands) -> list[tuple[str, ...]]:
-    """The gradients that each kernel computes, of those that are wanted."""
+def kernels_of(wanted: Sequence[str], alike: bool) -> list[tuple[str, ...]]:
+    """The gradients of each kernel, of those that are wanted; `alike` says if keys and values have equal columns."""
     by_keys = tuple(name for name in GRADIENTS[1:] if name in wanted)
-    alike = operands["key"].sizes[-1] == operands["value"].sizes[-1]
     found = [BY_QUERY] if "query" in wanted else []
     return [*found, *([by_keys] if by_keys and alike else [(name,) for name in by_keys])]
 

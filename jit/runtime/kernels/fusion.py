@@ -43,7 +43,7 @@ from jit.passes.support.spaces import (
 )
 from jit.passes.support.symbolic_sizes import put_numbers
 
-from ..arrays.libraries import explained, library_on
+from ..arrays.libraries import library_on, raise_explained
 from . import recipes
 from .nest import Access, Buffer, Index, Keep, Local, Nest, NestStep, Position, Reduce, Result
 from .terms import Apply, Read, Reduced, Term, Terms, dtype_of, expanded, wide
@@ -87,8 +87,7 @@ class FusedGroup:
             outputs = [self._library.math.empty(t.sizes, t.dtype.numpy) for t in self._types]
             kernel(inputs, outputs)
         except Exception as error:
-            if (found := explained(self._library, error, self.name)) is not error:
-                raise found from error
+            raise_explained(self._library, error, self.name)
             raise
         return outputs
 

@@ -89,6 +89,11 @@ class Recollection:
         self.at = len(self.made)
         self.raised = error
 
+    def forget(self) -> None:
+        """Let go of the calls: the frames of an error hold them, and they would hold the error."""
+        self.made.clear()
+        self.raised = None
+
     def again(self) -> Recollection:
         """The same calls, to be recalled from the start."""
         calls = Recollection(self.made)
@@ -110,6 +115,10 @@ def recalling(calls: Recollection | None) -> Iterator[None]:
     token = _RECOLLECTION.set(calls)
     try:
         yield
+    except BaseException:
+        if calls is not None:
+            calls.forget()
+        raise
     finally:
         _RECOLLECTION.reset(token)
 
@@ -119,7 +128,10 @@ def run_once(function: Any, args: Sequence[Any], tensors: Sequence[Any], tracked
     calls = recollection()
     known = None if calls is None else calls.recall(function, tensors, tracked)
     if known is not None and known.error is not None:
-        raise known.error
+        try:
+            raise known.error
+        finally:
+            del known  # which holds the error, whose traceback holds this frame
     if known is not None:
         return _made_again(known, args, tensors)
     try:

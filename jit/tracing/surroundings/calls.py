@@ -62,7 +62,7 @@ class TracedCall:
     promoted: Sequence[tuple[str, Any]]
     """The promoted numbers among the arguments, by name."""
     raised: Exception | None = None
-    """The first error that an operator of a recording has raised."""
+    """The first error that an operator of a recording has raised, until the call is answered."""
 
     def note_raised(self, error: Exception, made: Recollection | None) -> None:
         """Note that an operator of a recording has raised, as it would in the function, which may catch the error.

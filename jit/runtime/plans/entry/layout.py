@@ -11,7 +11,7 @@ ANY = -(2**63)
 """A stride that does not matter, because its dim has one element."""
 
 INPUT = Record(
-    number("argument"), "object", "type", number("slot"), rows("marks", number("offset"), "value"), "dtype",
+    number("argument"), "object", "type", number("slot"), rows("marks", number("offset"), "value"), optional("dtype"),
     rows("dims", number("size"), number("stride")), number("flags"), number("mask"), number("low"), number("high"),
     number("base"),
 )  # fmt: skip
@@ -23,7 +23,8 @@ OUTPUT = Record("arguments", number("base"), number("place"), several("sizes", n
 _HEADER = (
     number("api"), "none", "true", "array_type",
     # arguments
-    number("arguments"), rows("statics", number("argument"), "value"), rows("inputs", *INPUT.columns), number("apart"),
+    number("arguments"), rows("statics", number("argument"), "value"), rows("inputs", *INPUT.columns),
+    number("apart"), number("bundle"),
     # what else must hold
     optional("residue"),
     # outputs

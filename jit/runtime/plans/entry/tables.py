@@ -22,6 +22,7 @@ class EntryInput:
     """An array that a call must bring, and where it comes from."""
 
     dtype: Any
+    """None for an array of another library, which the caller looks at."""
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     """Steps in bytes."""
@@ -84,6 +85,8 @@ class Tables(Checks):
     """The number of inputs that have bases; all of them unless given."""
     apart: int = 0
     """The number of inputs, from the first on, that must not overlap."""
+    bundle: int = 0
+    """If only neighbours among those must not: so many of them at a time."""
     wrapping: Wrapping | None = None
     kept: Any = None
 
@@ -109,6 +112,7 @@ def _arguments(tables: Tables) -> dict[str, Any]:
         "statics": tables.statics,
         "inputs": [_input_row(number, needed) for number, needed in enumerate(tables.inputs, 1)],
         "apart": tables.apart,
+        "bundle": tables.bundle or tables.apart,
     }
 
 
@@ -118,7 +122,8 @@ def _input_row(number: int, needed: EntryInput) -> list[Any]:
     return INPUT.ordered(vars(needed) | {
         "dims": [(n, s if n != 1 else ANY) for n, s in dims],
         "flags": WRITEABLE if needed.writeable else 0, "mask": 0 if needed.writeable is None else WRITEABLE,
-        "low": sum(r for r in reaches if r < 0), "high": sum(r for r in reaches if r > 0) + needed.dtype.itemsize,
+        "low": sum(r for r in reaches if r < 0),
+        "high": sum(r for r in reaches if r > 0) + (needed.dtype.itemsize if needed.dtype is not None else 0),
         "base": number if needed.base is None else needed.base,
     })  # fmt: skip
 
