@@ -74,15 +74,17 @@ def check(given: dict[str, Array], causal: bool = False, wanted: tuple[str, ...]
 
 
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("sizes", [(19, 23, 16, 16), (70, 150, 40, 72), (130, 5, 8, 8), (3, 1, 5, 2)])
+@pytest.mark.parametrize("sizes", [(19, 23, 16, 16), (70, 130, 40, 72), (130, 5, 8, 8)])
 @pytest.mark.parametrize("dtype", ERROR)
 def test_gradients(dtype, sizes, causal):
     """Fewer queries and keys than a turn takes, several turns, rests of everything, and keys that no query sees."""
     check(arguments(operands(dtype, (2,), sizes), causal=causal), causal)
 
 
-@pytest.mark.parametrize("kind", ["bool", "float32", "float16"])
-@pytest.mark.parametrize("shape", [(20, 70), (70,), (2, 20, 70), (2, 1, 70), (20, 1)])
+@pytest.mark.parametrize(
+    ("shape", "kind"),
+    [((20, 70), "bool"), ((70,), "float32"), ((2, 20, 70), "float16"), ((2, 1, 70), "bool"), ((20, 1), "float32")],
+)
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_masks(dtype, shape, kind):
     mask = numbers(shape, "float32", 3)

@@ -159,7 +159,11 @@ def test_16_bits(name: str, dtype: str, driver: Any) -> None:
 # -- gradients -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", SPELLINGS)
+@pytest.mark.parametrize(
+    "name",
+    ["nanoGPT", "BERT", "BART", "Llama", "keys of several heads", "bias and mask", "mask, then scale", "where, turned",
+     "one batch dim", "no batch", "other lengths"],
+)  # fmt: skip
 def test_gradients_of_spellings(name: str, driver: Any) -> None:
     """A step of training in one trace: the backward is two kernels where the three gradients are of the usual form."""
 
