@@ -73,12 +73,14 @@ def check(given: dict[str, Array], causal: bool = False, wanted: tuple[str, ...]
     return found
 
 
-@pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("sizes", [(19, 23, 16, 16), (70, 130, 40, 72), (130, 5, 8, 8)])
+@pytest.mark.parametrize(
+    ("sizes", "causal"),
+    [((19, 23, 16, 16), False), ((66, 130, 24, 24), True), ((70, 66, 40, 72), False), ((130, 5, 8, 8), True)],
+)
 @pytest.mark.parametrize("dtype", ERROR)
 def test_gradients(dtype, sizes, causal):
     """Fewer queries and keys than a turn takes, several turns, rests of everything, and keys that no query sees."""
-    check(arguments(operands(dtype, (2,), sizes), causal=causal), causal)
+    check(arguments(operands(dtype, (1,), sizes), causal=causal), causal)
 
 
 @pytest.mark.parametrize(
