@@ -288,7 +288,7 @@ NEAR_MISSES: dict[str, Callable[..., Any]] = {
     "filled with inf": lambda q, k, v, seen: F.softmax(scores_of(q, k).masked_fill(~seen & False, math.inf), -1) @ v,
     "a bias is scaled": lambda q, k, v, seen: F.softmax((q @ k.mT + seen.float()) * 0.5, -1) @ v,
     "a bias is doubled": lambda q, k, v, seen: F.softmax(jit.add(q @ k.mT, seen.float(), alpha=2), -1) @ v,
-    "a mask is turned": lambda q, k, v, seen: F.softmax(jit.where(seen, q @ k.mT, math.inf) * -1.0, -1) @ v,
+    "a mask is turned": lambda q, k, v, seen: F.softmax(jit.where(seen, q @ k.mT, -math.inf) * -1.0, -1) @ v,
     "bools are added": lambda q, k, v, seen: F.softmax(q @ k.mT + seen, -1) @ v,
     "weights of float64": lambda q, k, v, seen: F.softmax(q @ k.mT, -1, dtype=jit.float64).float() @ v,
     "a temperature is a tensor": lambda q, k, v, seen: F.softmax(scores_of(q, k) * v[0, 0, 0, 0], -1) @ v,
