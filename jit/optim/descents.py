@@ -8,7 +8,7 @@ from typing import Any
 from jit.eager.namespace import F
 from jit.ir.errors import UsageError
 
-from .optimizer import Optimizer, check_not_negative, chosen, decayed, number_of
+from .optimizer import STEPS, Optimizer, check_not_negative, chosen, decayed, number_of, place_counts
 
 
 class Rprop(Optimizer):
@@ -37,8 +37,9 @@ class Rprop(Optimizer):
         """One step of descent, see `Optimizer.update`."""
         if not state:
             sizes = F.full_like(gradient, group["lr"])
-            state.update(step=F.zeros(()), prev=F.zeros_like(gradient), step_size=sizes)
+            state.update(prev=F.zeros_like(gradient), step_size=sizes)
         (shrink, grow), (least, most) = group["etas"], group["step_sizes"]
+        place_counts(state, parameter, STEPS)
         state["step"] += 1
         agreement = gradient * state["prev"]
         turned = F.lt(agreement, 0)

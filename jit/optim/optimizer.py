@@ -276,11 +276,17 @@ def _noted(step: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _fitted(state: Mapping[str, Any], parameter: Any) -> dict[str, Any]:
-    """A copy of a saved state, its tensors of the device and the dtype of the parameter they belong to."""
+    """A copy of a saved state, its tensors of the device and the dtype of the parameter they belong to.
+
+    What is counted lies on the CPU at first, wherever it was; see `place_counts`.
+    """
     copied = copy.deepcopy(dict(state))
     dtype = parameter.dtype if parameter.is_floating_point() else None
-    tensors = {k: v for k, v in copied.items() if isinstance(v, Tensor) and k not in _COUNTS}
-    return {**copied, **{k: v.to(device=parameter.device, dtype=dtype) for k, v in tensors.items()}}
+    tensors = {name: value for name, value in copied.items() if isinstance(value, Tensor)}
+    for name, value in tensors.items():
+        counts = name in _COUNTS
+        copied[name] = value.cpu() if counts else value.to(device=parameter.device, dtype=dtype)
+    return copied
 
 
 def _parts(value: Any) -> Any:
@@ -348,8 +354,37 @@ def decayed(parameter: Any, gradient: Any, group: Mapping[str, Any]) -> Any:
     return gradient + parameter * decay
 
 
+Counts = Mapping[str, tuple[float, Any]]
+"""Entries of a parameter's state that are one number: what they start from, and a dtype but the default."""
+STEPS: Counts = {"step": (0.0, None)}
+"""The counts of most optimizers."""
+
+
+def place_counts(state: dict[str, Any], parameter: Any, counts: Counts, on_host: bool = False) -> None:
+    """Begin what is counted for a parameter, and have it where it belongs: on the CPU, where Python reads it at once.
+
+    A traced step has what it counts beside the parameter, unless Python decides by it, since all of the step may be one
+    stretch of kernels then. What was counted in steps that were not traced is copied there once.
+
+    Args:
+        state: The state of the parameter.
+        parameter: The parameter.
+        counts: What is counted, by name: what it starts from, and its dtype.
+        on_host: Whether Python decides by it.
+    """
+    device = "cpu" if on_host or TRACE.get() is None else parameter.device
+    for name, (start, dtype) in counts.items():
+        if name not in state:
+            state[name] = F.full((), start, dtype=dtype, device=device)
+        elif device != "cpu" and state[name].device != device:
+            state[name] = state[name].to(device)
+
+
 def number_of(tensor: Any) -> Any:
-    """The number in a 0-d tensor; while recording a 0-d tensor of float64, so that kernels compute with it."""
+    """The number in a 0-d tensor.
+
+    While recording, and where Python would wait for a GPU, a 0-d tensor of float64, so that kernels compute with it.
+    """
     if tensor.requires_grad:
         return tensor
-    return tensor.item() if TRACE.get() is None else tensor.double()
+    return tensor.item() if TRACE.get() is None and tensor.is_cpu else tensor.double()

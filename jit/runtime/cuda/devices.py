@@ -91,7 +91,7 @@ class CudaLibrary:
         """`cupy`, or what stands for it."""
         self._place, self._driver = place, driver
         self.index = index
-        """Its number."""
+        """The number of the GPU."""
         self._peak = peak_memory(module)
         self._products: CudaProducts | None = None
 

@@ -27,8 +27,8 @@ MOST_VARIANTS = 16
 """The most kernels for arrays of a kind."""
 
 
-class _Variant(NamedTuple):
-    """A kernel for many sizes."""
+class _OpenKernel(NamedTuple):
+    """A kernel of arrays of many sizes."""
 
     kernel: CudaKernel
     numbers: LaunchNumbers
@@ -48,7 +48,7 @@ class OpenKernels:
 
     def __init__(self, make: Callable[..., DeviceKernel], driver: Driver, module: Any) -> None:
         self._make, self._driver, self._module = make, driver, module
-        self._variants: dict[Any, list[_Variant]] = {}
+        self._variants: dict[Any, list[_OpenKernel]] = {}
         self._lock = threading.Lock()
 
     def at(self, buffers: Sequence[Buffer]) -> Callable[[Sequence[Any], Sequence[Any]], None]:
@@ -69,13 +69,13 @@ class OpenKernels:
         blocks, *geometry = found.numbers.at(opened.values).tolist()
         return found.kernel.at(blocks, words_of(geometry))
 
-    def _lowered(self, layouts: Sequence[Buffer], opened: _Opened) -> _Variant:
+    def _lowered(self, layouts: Sequence[Buffer], opened: _Opened) -> _OpenKernel:
         conditions = SizeConditions(dict(zip(opened.symbols, opened.values, strict=True)))
         with deciding(conditions):
             kernel = CudaKernel(self._make(*layouts), self._driver, self._module)
             made = kernel.device_kernel
             numbers = LaunchNumbers([made.grid.blocks, *made.numbers], [symbol.name for symbol in opened.symbols])
-        return _Variant(kernel, numbers, compiled(conditions.found, opened.symbols))
+        return _OpenKernel(kernel, numbers, compiled(conditions.found, opened.symbols))
 
 
 class _Opened:
@@ -84,7 +84,7 @@ class _Opened:
     def __init__(self) -> None:
         self.symbols: list[SizeSymbol] = []
         self.values: list[int] = []
-        """What they stand for."""
+        """The numbers that they stand for."""
         self.marks: list[Any] = []
         """All that is the same in arrays of other sizes."""
 

@@ -38,9 +38,9 @@ class CudaProducts:
         self.driver = driver
         """Loads kernels and launches them."""
         self._kernels: dict[Hashable, tuple[Buffer, Kernel] | None] = {}
-        """By the layouts of arrays: how the result lies, and the kernel."""
+        """The layout of the result, and the kernel, by the layouts of arrays."""
         self._open: dict[Hashable, OpenKernels] = {}
-        """By what else decides on a kernel."""
+        """The kernels for all layouts, by what else decides on them."""
 
     def computed(self, op: Op, values: Sequence[Any]) -> list[Any] | None:
         """The results of an operator, given its arguments; None if the library's functions shall compute them."""

@@ -174,18 +174,21 @@ class SimulatedArray(NDArrayOperatorsMixin):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Its sizes."""
+        """The sizes of its dims."""
         return self._elements.shape
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """Its steps in bytes."""
+        """The steps along its dims, in bytes."""
         return self._elements.strides
 
     @cached_property
     def data(self) -> MemoryPointer:
         """The place of its first element."""
-        return MemoryPointer(self._memory, address_of(self._elements) - address_of(self._memory.owner))
+        owner = self._memory.owner
+        return MemoryPointer(
+            self._memory, 0 if self._elements is owner else address_of(self._elements) - address_of(owner)
+        )
 
     @property
     def device(self) -> SimulatedDevice:

@@ -191,11 +191,11 @@ class StretchRun:
 
     def __init__(self, kernels: StretchKernels, sizes: Sequence[int] = ()) -> None:
         self.kernels = kernels
-        self._library, self._module = kernels.library, kernels.library.module
+        self._library, self._module, self._driver = kernels.library, kernels.library.module, kernels.library.driver
         self._outputs = [(*made, number) for number, made in enumerate(kernels.shapes.at(sizes)[1])]
         words = kernels.tables.at(sizes)
         self._arena = words.arena
-        self._launches = LaunchList(kernels.launches, words, self._library.driver, partial(graphs_work, self._library))
+        self._launches = LaunchList(kernels.launches, words, self._driver, partial(graphs_work, self._library))
 
     def __call__(self, arrays: Sequence[Any]) -> list[Any]:
         """The outputs; see `launched`."""
@@ -235,11 +235,11 @@ class StretchRun:
 
     def _queue(self, addresses: Sequence[int], outputs: Sequence[Any]) -> None:
         """Launch the kernels, in an arena of the call's own, and wait for those that may fail."""
-        kernels, module, driver = self.kernels, self._module, self._library.driver
+        kernels, module = self.kernels, self._module
         arena = self._made((self._arena,), "uint8", -1) if self._arena else kernels.quiet
         errors = module.zeros(len(kernels.failing), "int32") if kernels.failing else kernels.quiet
         made = [array.data.ptr for array in (*outputs, errors, kernels.quiet)]
-        driver.attach()
+        self._driver.attach()
         bases = kernels.bases(arena.data.ptr, *addresses, *made)
         self._launches(bases, module.cuda.get_current_stream().ptr)
         if kernels.failing:

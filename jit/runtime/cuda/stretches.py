@@ -113,7 +113,7 @@ class DeviceCall:
         self._symbols, self._library = tuple(symbols) if self.is_sized else (), library
         self._layouts = [Layout.of(value.type) for value in stretch.inputs]  # type: ignore[arg-type]
         self._declared = _shapes_of(self._layouts, self._symbols)
-        self._variants: list[_Variant] = []
+        self._variants: list[_KernelsOfSizes] = []
         self._runs: dict[Any, Any] = {}
         self._lock = threading.Lock()
         if not self.is_sized:
@@ -126,7 +126,7 @@ class DeviceCall:
         return outputs
 
     def run_at(self, sizes: tuple[int, ...], arrays: Sequence[Any]) -> Any:
-        """What computes the outputs for arrays that lie as these: a `StretchRun`, or the operators one by one."""
+        """The code for arrays that lie as these: a `StretchRun`, or a function that runs the operators one by one."""
         key = _key(sizes, arrays)
         return self._runs.get(key) or self._made(key, sizes, arrays)
 
@@ -165,7 +165,9 @@ class DeviceCall:
         names = [symbol.name for symbol in self._symbols]
         with deciding(conditions):
             kernels = StretchKernels(self.stretch, self._layouts, names, self._library)
-        self._variants = [_Variant(kernels, compiled(conditions.found, self._symbols)), *self._variants][:MOST_VARIANTS]
+        self._variants = [_KernelsOfSizes(kernels, compiled(conditions.found, self._symbols)), *self._variants][
+            :MOST_VARIANTS
+        ]
         return kernels
 
     def _numbered(self, sizes: tuple[int, ...]) -> Stretch:
@@ -178,7 +180,7 @@ class DeviceCall:
         return Stretch(list(body.nodes), list(body.inputs), [mapping[value] for value in self.stretch.outputs], views)
 
 
-class _Variant(NamedTuple):
+class _KernelsOfSizes(NamedTuple):
     """Kernels for many sizes."""
 
     kernels: StretchKernels

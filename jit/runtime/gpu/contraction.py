@@ -36,7 +36,7 @@ from jit.ir.sizes import estimating
 
 from ..kernels.nest import Access, Nest, NestStep, Reduce
 from ..kernels.schedule import Loops
-from .schedule import Grid, LaunchNumber, divider
+from .schedule import Grid, LaunchNumber, dividers
 
 
 @dataclass(frozen=True)
@@ -182,9 +182,9 @@ class ProductGrid(Grid):
         found: dict[tuple[Hashable, ...], LaunchNumber] = {}
         for name, count in (("down", self.down), ("across", self.across)):
             found[name,] = count
-            found["times", name], found["shift", name] = divider(count)
+            found["times", name], found["shift", name] = dividers(count)
         for loop, count in enumerate(self.extents):
-            found["times", loop], found["shift", loop] = divider(count)
+            found["times", loop], found["shift", loop] = dividers(count)
         return found
 
 

@@ -143,7 +143,7 @@ class Grid:
         found["units",] = self.units
         for loop, count in enumerate(self.counts):
             found["count", loop] = count
-            found["times", loop], found["shift", loop] = divider(count)
+            found["times", loop], found["shift", loop] = dividers(count)
         return found
 
 
@@ -159,15 +159,20 @@ LaunchNumber = int | DividerNumber
 """A number that a kernel is launched with."""
 
 
-def divider(count: int) -> tuple[LaunchNumber, LaunchNumber]:
+def dividers(count: int) -> tuple[LaunchNumber, LaunchNumber]:
+    """The same as `divider`, of a size that may not be known yet."""
+    if type(count) is SizeExpr:
+        return DividerNumber("times", count), DividerNumber("shift", count)
+    return divider(count)
+
+
+def divider(count: int) -> tuple[int, int]:
     """(times, shift) for divisions by `count`, see Note [Divisions by numbers known at launch].
 
     >>> times, shift = divider(7)
     >>> ((10**9 * times >> 32) + 10**9 >> shift) == 10**9 // 7
     True
     """
-    if type(count) is SizeExpr:
-        return DividerNumber("times", count), DividerNumber("shift", count)
     shift = (count - 1).bit_length()
     return ((1 << 32) * ((1 << shift) - count)) // count + 1, shift
 

@@ -31,7 +31,7 @@ class SlotArena:
 
     def __init__(self) -> None:
         self.sizes: list[dict[int, None]] = []
-        """As in `Slots`."""
+        """The bytes of the temporaries in each slot, as in `Slots`."""
         self._free: list[int] = []
         self._present: list[int] = []
 

@@ -51,7 +51,7 @@ class DeviceArrays:
     def __init__(self, positions: Sequence[int], captured: Sequence[Tensor], first: Any) -> None:
         self.positions, self.captured = positions, captured
         self._class, self._index = type(first), library_of(first).index  # type: ignore[attr-defined]
-        self._held = [_Held(tensor._array) for tensor in captured]
+        self._held = [_KnownArray(tensor._array) for tensor in captured]
 
     def given(self, items: Sequence[Any]) -> tuple[list[Any], list[int], tuple[Any, ...]] | None:
         """The arrays of arguments, their addresses, and their layouts; None if one lies elsewhere."""
@@ -73,7 +73,7 @@ class DeviceArrays:
         for number, (tensor, held) in enumerate(zip(self.captured, self._held)):
             array = tensor._array
             if held.array() is not array:
-                other = _Held(array) if type(array) is self._class else None
+                other = _KnownArray(array) if type(array) is self._class else None
                 if other is None or other.facts != held.facts:
                     return False
                 held = self._held[number] = other
@@ -82,7 +82,7 @@ class DeviceArrays:
         return True
 
 
-class _Held:
+class _KnownArray:
     """An array that a captured tensor has; it is not kept alive."""
 
     __slots__ = ("address", "array", "facts")
@@ -92,8 +92,8 @@ class _Held:
         self.facts = array.data.device_id, array.dtype, array.shape, array.strides
 
 
-class _Ready(NamedTuple):
-    """What a shortcut does for arguments of certain layouts."""
+class _Way(NamedTuple):
+    """The way of calls with arguments of certain layouts."""
 
     spans: Sequence[Span]
     """The memory of each argument; none if there is but one."""
@@ -113,8 +113,8 @@ class DeviceCalls:
 
     def __init__(self, recording: Recording, owners: Sequence[Tensor], count: int, whole: bool) -> None:
         self._recording, self._count, self._whole = recording, count, whole
-        self.known: dict[tuple[Any, ...], _Ready] = {}
-        """What is to be done, by the layouts of arguments."""
+        self.known: dict[tuple[Any, ...], _Way] = {}
+        """The ways, by the layouts of arguments."""
         self._layouts = [Layout(o._array.dtype, o._array.shape, o._array.strides) for o in owners]
         if recording.general:
             named = recording.named(recording.chains[0])
@@ -124,8 +124,8 @@ class DeviceCalls:
             parts = [KeepsGaps(type, names) for type in types if is_open(type) and not any_symbolic(type.strides)]
             self._parts = [part for part in parts if part(recording.sizes_of(owners))]
 
-    def made(self, layouts: tuple[Any, ...], arrays: Sequence[Any], owners: list[Any]) -> _Ready | None:
-        """What is to be done for arguments of other layouts; None if the call is another one."""
+    def made(self, layouts: tuple[Any, ...], arrays: Sequence[Any], owners: list[Any]) -> _Way | None:
+        """The way for arguments of other layouts; None if the call is another one."""
         found = self._ready(arrays, owners)
         if found is not None:
             while len(self.known) >= MOST_LAYOUTS:
@@ -133,7 +133,7 @@ class DeviceCalls:
             self.known[layouts] = found
         return found
 
-    def _ready(self, arrays: Sequence[Any], owners: list[Any]) -> _Ready | None:
+    def _ready(self, arrays: Sequence[Any], owners: list[Any]) -> _Way | None:
         sizes = self._recording.sizes_of(owners)
         plan = self._plan(sizes)
         wanted = self._open.at(sizes)[0] if self._recording.general else self._layouts
@@ -141,7 +141,7 @@ class DeviceCalls:
         if plan is None or not all(map(Layout.fits, given, wanted)):
             return None
         spans = [_span(layout) for layout in given] if len(given) > 1 else []
-        return _Ready(spans, None if self._whole else self._launch(plan, arrays))
+        return _Way(spans, None if self._whole else self._launch(plan, arrays))
 
     def _plan(self, sizes: tuple[int, ...]) -> Plan | None:
         """The plan that there is for some sizes, if these are right for the recording."""
@@ -154,7 +154,7 @@ class DeviceCalls:
         return next((made.plan for made in chain.sized_plans.made if made.suits(sizes)), None)
 
     def _launch(self, plan: Plan, arrays: Sequence[Any]) -> Launch | None:
-        """What launches the one stretch that a plan consists of; None if there is more to it."""
+        """A function that launches the one stretch that a plan consists of; None if there is more to it."""
         from jit.runtime.cuda.stretches import launcher_of, only_device_call
 
         program = plan.interpreter.programs[0]
