@@ -33,6 +33,10 @@ class Topk(NamedTuple):
     values: Tensor
     indices: Tensor
 
+class Attend(NamedTuple):
+    output_0: Tensor
+    output_1: Tensor
+
 class ConvolutionBackward(NamedTuple):
     output_0: Tensor
     output_1: Tensor
@@ -369,3 +373,8 @@ class LinalgLstsq(NamedTuple):
     residuals: Tensor
     rank: Tensor
     singular_values: Tensor
+
+class AttendBackward(NamedTuple):
+    output_0: Tensor
+    output_1: Tensor
+    output_2: Tensor

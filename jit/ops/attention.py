@@ -1,9 +1,23 @@
-"""Attention: the composite that users call, and the operator that GPUs compute without the matrix of scores.
+"""Attention: the composite that users call, and the operators that GPUs compute without the matrix of scores.
 
 Note [Attention without scores in memory]
     On a GPU `scaled_dot_product_attention` is `_attend` where that has a kernel: for tensors of one batch without
-    dropout. It keeps nothing for its derivative but its operands, so the backward computes the weights again - as a
-    matrix, in operators that have derivatives themselves.
+    dropout. It keeps the logsumexp of each query's scores, from which `_attend_backward` computes weights again, tile
+    by tile. The bodies here do the same for some queries at a time. A mask's own gradient is computed as a matrix.
+
+Note [Attention, three times]
+    With s the scale, S = s * q @ k.T + mask, L the logsumexp, g the gradient of the result, D its `rowsum`:
+
+        P = exp(S - L),  Z = P * (g @ v.T - D)                      the weights, the gradient of the scores
+        by_q, by_k, by_v = s * Z @ k,  s * Z.T @ q,  P.T @ g
+
+    L and D are operands like any other, though they are made of q, k, v and g: what follows from that is the business
+    of those who made them. The gradients a, b, c of the three results then come to, as matrices, by plain operators:
+
+        Y = s * (a @ k.T + q @ b.T),  U = P * Y                     of Z, and of g @ v.T
+        R = Y * Z + P * (g @ c.T)                                   of S
+        g: U @ v + P @ c     q: s * (R @ k + Z @ b)     k: s * (R.T @ q + Z.T @ a)     v: U.T @ g
+        L: -rowsum(R)        D: -rowsum(U)              mask: R
 """
 
 from __future__ import annotations
@@ -14,18 +28,47 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from jit.ir.dtypes import DType, float16, float32, float64, from_numpy
 from jit.ir.errors import DTypeError, ShapeError, UsageError
 from jit.ir.kernel import Kernel
 from jit.ir.op import array, composite
 from jit.ir.precision import LOWER
 from jit.ir.samples import Sample, make, sample
 from jit.ir.scalars import square_root
-from jit.ir.types import TensorType
+from jit.ir.types import UNDEFINED, TensorType, Type
 
+from .common import accumulation
 from .views import sum_to
 
 if TYPE_CHECKING:
     from .protocols import Array, KnownType, Numpy, OnnxWriter, Ops, Tensor, Value
+
+
+# -- numbers -----------------------------------------------------------------------------------------------------
+
+ROWS = 128
+"""The queries whose scores the bodies hold at a time."""
+
+
+def _blocks(queries: int) -> Iterator[slice]:
+    return (slice(start, min(start + ROWS, queries)) for start in range(0, queries, ROWS))
+
+
+def _scores_of(
+    m: Numpy, rows: slice, query: Array, key: Array, attn_mask: Array | None, is_causal: bool, scale: float
+) -> Array:
+    """The scores of some queries; -inf where they see no key."""
+    scores = m.matmul(query[..., rows, :], m.swapaxes(key, -1, -2)) * scale
+    if is_causal:
+        seen = m.arange(rows.start, rows.stop)[:, None] >= m.arange(scores.shape[-1])
+        scores = m.where(seen, scores, -math.inf)
+    if attn_mask is None:
+        return scores
+    mask = attn_mask[..., rows, :] if attn_mask.ndim > 1 and attn_mask.shape[-2] > 1 else attn_mask
+    return m.where(mask, scores, -math.inf) if mask.dtype.kind == "b" else scores + mask
+
+
+# -- the operators -----------------------------------------------------------------------------------------------
 
 
 def _flops(out: KnownType, query: KnownType, key: KnownType) -> int:
@@ -34,96 +77,266 @@ def _flops(out: KnownType, query: KnownType, key: KnownType) -> int:
     return 2 * query.numel * key.sizes[-2] + 2 * out.numel * key.sizes[-2]
 
 
-@array("aten::_attend(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, bool is_causal, float scale) "
-       "-> Tensor",
-       kernel=Kernel(step="attention", product="matrices", flops=_flops), namespaces=())  # fmt: skip
+@array("aten::_attend(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, bool is_causal, float scale, "
+       "ScalarType dtype) -> (Tensor, Tensor)",
+       kernel=Kernel(step="attention", product="matrices", flops=_flops), differentiable=(0, 1),
+       namespaces=())  # fmt: skip
 def _attend(
-    m: Numpy, query: Array, key: Array, value: Array, attn_mask: Array | None, is_causal: bool, scale: float
-) -> Array:
-    """softmax(scale * query @ key.T + mask) @ value, of one batch; zeros for a query that sees no key."""
-    scores = m.matmul(query, m.swapaxes(key, -1, -2)) * scale
-    if is_causal:
-        seen = m.arange(scores.shape[-2])[:, None] >= m.arange(scores.shape[-1])
-        scores = m.where(seen, scores, -math.inf)
-    if attn_mask is not None:
-        is_bool = attn_mask.dtype.kind == "b"
-        scores = m.where(attn_mask, scores, -math.inf) if is_bool else scores + attn_mask
-    top = m.max(scores, axis=-1, keepdims=True)
-    powers = m.exp(scores - m.where(top == -math.inf, 0, top))
-    total = m.sum(powers, axis=-1, keepdims=True)
-    return m.matmul(powers / m.where(total == 0, 1, total), value).astype(query.dtype, copy=False)
+    m: Numpy, query: Array, key: Array, value: Array, attn_mask: Array | None, is_causal: bool, scale: float,
+    dtype: DType,
+) -> Sequence[Array]:  # fmt: skip
+    """(softmax(scale * query @ key.T + mask) @ value, the logsumexp of each query's scores), of one batch.
+
+    A query that sees no key gets zeros and inf, with which its weights exp(score - logsumexp) are zeros, too. `dtype`
+    is that of the result, as of the operands; the logsumexp of 16-bit floats is float32.
+    """
+    rows = query.shape[:-1]
+    out, logsumexp = m.empty((*rows, value.shape[-1]), dtype.numpy), m.empty(rows, query.dtype)
+    for rows in _blocks(query.shape[-2]):
+        scores = _scores_of(m, rows, query, key, attn_mask, is_causal, scale)
+        top = m.max(scores, axis=-1, keepdims=True)
+        top = m.where(top == -math.inf, 0, top)
+        powers = m.exp(scores - top)
+        total = m.sum(powers, axis=-1, keepdims=True)
+        divisor = m.where(total == 0, 1, total)
+        out[..., rows, :] = m.matmul(powers / divisor, value)
+        logsumexp[..., rows] = m.where(total == 0, math.inf, top + m.log(divisor))[..., 0]
+    return out, logsumexp
 
 
 @_attend.type
 def _(
-    query: KnownType, key: KnownType, value: KnownType, attn_mask: KnownType | None, is_causal: bool, scale: float
-) -> TensorType:
+    query: KnownType, key: KnownType, value: KnownType, attn_mask: KnownType | None, is_causal: bool, scale: float,
+    dtype: DType,
+) -> Sequence[Type]:  # fmt: skip
     if query.shape[:-2] != key.shape[:-2] or key.shape[:-1] != value.shape[:-1] or query.shape[-1] != key.shape[-1]:
         sizes = ", ".join(str(list(t.shape)) for t in (query, key, value))
         raise ShapeError(f"_attend: query, key and value should be of one batch, got the sizes {sizes}")
-    return TensorType(query.dtype, (*query.shape[:-1], value.shape[-1]), None, query.device)
+    out = TensorType(dtype, (*query.shape[:-1], value.shape[-1]), None, query.device)
+    return out, TensorType(from_numpy(accumulation(query.dtype)), query.shape[:-1], None, query.device)
 
 
 @_attend.grad
 def _(
-    F: Ops, g: Tensor, needs: Sequence[bool], query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None,
-    is_causal: bool, scale: float,
+    F: Ops, g: Sequence[Tensor | None], needs: Sequence[bool], out: Sequence[Tensor], query: Tensor, key: Tensor,
+    value: Tensor, attn_mask: Tensor | None, is_causal: bool, scale: float,
 ) -> Sequence[Tensor | None]:  # fmt: skip
-    weights = _weights(F, query, key, attn_mask, is_causal, scale)
-    by_value = F.matmul(F.transpose(weights, -2, -1), g) if needs[2] else None
-    if not (needs[0] or needs[1] or (attn_mask is not None and needs[3])):
-        return None, None, by_value, None
-    by_scores = F._softmax_backward_data(F.matmul(g, F.transpose(value, -2, -1)), weights, -1, weights.dtype)
-    by_query = F.matmul(by_scores, key) * scale if needs[0] else None
-    by_key = F.matmul(F.transpose(by_scores, -2, -1), query) * scale if needs[1] else None
-    by_mask = sum_to(F, by_scores, attn_mask.shape) if attn_mask is not None and needs[3] else None
-    return by_query, by_key, by_value, by_mask
-
-
-def _weights(F: Ops, query: Tensor, key: Tensor, mask: Tensor | None, is_causal: bool, scale: float) -> Tensor:
-    """The share of each key in each query's result."""
-    scores = F.matmul(query * scale, F.transpose(key, -2, -1))
-    if is_causal:
-        mask = F.tril(F.ones([query.shape[-2], key.shape[-2]], dtype="bool", device=query.device))
-    if mask is not None:
-        bias = F.where(mask, 0.0, -math.inf) if mask.dtype.name == "bool" else mask
-        scores = scores + (bias if bias.dtype is scores.dtype else F._to_copy(bias, dtype=scores.dtype))
-    return F._safe_softmax(scores, -1)
+    """The gradient of logsumexp counts as if it had been subtracted from the sums of rows."""
+    by_out = F.zeros_like(out[0]) if g[0] is None else g[0]
+    rowsum = F.sum(_wide(F, by_out) * _wide(F, out[0]), [-1])
+    rowsum = rowsum if g[1] is None else rowsum - g[1]
+    wanted = [bool(n) for n in needs[:3]]
+    found = F._attend_backward(by_out, query, key, value, out[1], rowsum, attn_mask, is_causal, scale, wanted)
+    if attn_mask is None or not needs[3]:
+        return *found, None
+    _, by_scores = _matrices(F, by_out, query, key, value, out[1], rowsum, attn_mask, is_causal, scale)
+    return *found, _in_dtype_of(F, sum_to(F, by_scores, attn_mask.shape), attn_mask)
 
 
 @_attend.onnx
 def _(
-    g: OnnxWriter, query: Value, key: Value, value: Value, attn_mask: Value | None, is_causal: bool, scale: float
+    g: OnnxWriter, query: Value, key: Value, value: Value, attn_mask: Value | None, is_causal: bool, scale: float,
+    dtype: DType,
+) -> Sequence[Value]:  # fmt: skip
+    scores = _onnx_scores(g, query, key, attn_mask, is_causal, scale)
+    unseen = g.op("Equal", g.reduce("ReduceMax", scores, -1, True), g.constant(-math.inf, like=query))
+    weights = g.op("Where", unseen, g.constant(0, like=query), g.op("Softmax", scores, axis=-1))
+    logsumexp = g.reduce("ReduceLogSumExp", scores, -1, True)
+    logsumexp = g.op("Squeeze", g.op("Where", unseen, g.constant(math.inf, like=query), logsumexp), g.ints([-1]))
+    return g.op("MatMul", weights, value), g.cast(logsumexp, from_numpy(accumulation(query.dtype)))
+
+
+def _onnx_turned(g: OnnxWriter, x: Value) -> Value:
+    return g.op("Transpose", x, perm=[*range(x.ndim - 2), x.ndim - 1, x.ndim - 2])
+
+
+def _onnx_scores(
+    g: OnnxWriter, query: Value, key: Value, attn_mask: Value | None, is_causal: bool, scale: float
 ) -> Value:
-    order = [*range(key.ndim - 2), key.ndim - 1, key.ndim - 2]
-    scores = g.op("MatMul", query, g.op("Transpose", key, perm=order))
+    scores = g.op("MatMul", query, _onnx_turned(g, key))
     scores, least = g.op("Mul", scores, g.constant(scale, like=query)), g.constant(-math.inf, like=query)
     if is_causal:
         is_nan = g.op("IsNaN", scores)
         seen = g.op("Trilu", g.op("Or", is_nan, g.op("Not", is_nan)), g.constant(0, dtype="int64"), upper=0)
         scores = g.op("Where", seen, scores, least)
     if attn_mask is not None and attn_mask.dtype.name == "bool":
-        scores = g.op("Where", attn_mask, scores, least)
-    elif attn_mask is not None:
-        scores = g.op("Add", scores, g.cast(attn_mask, query.dtype))
-    unseen = g.op("Equal", g.reduce("ReduceMax", scores, -1, True), least)
-    weights = g.op("Where", unseen, g.constant(0, like=query), g.op("Softmax", scores, axis=-1))
-    return g.op("MatMul", weights, value)
+        return g.op("Where", attn_mask, scores, least)
+    return scores if attn_mask is None else g.op("Add", scores, g.cast(attn_mask, query.dtype))
 
 
 @_attend.samples
 def _() -> Iterator[Sample]:
     operands = make(2, 2, 3), make(2, 3, 3, seed=1), make(2, 3, 2, seed=2)
-    yield sample(*operands, None, False, 0.5)
-    yield sample(*operands, None, True, 0.5)
-    yield sample(*operands, make(2, 3, seed=3), False, 1.0)
-    yield sample(*operands, np.array([[True, False, True], [False, False, False]]), False, 1.0, note="a row unseen")
-    half = [
-        make(2, 2, 3, dtype="float16"),
-        make(2, 3, 3, seed=1, dtype="float16"),
-        make(2, 3, 2, seed=2, dtype="float16"),
+    doubles = [array.astype(np.float64) for array in operands]
+    yield sample(*doubles, None, False, 0.5, float64)
+    yield sample(*doubles, None, True, 0.5, float64)
+    yield sample(*doubles, make(2, 3, seed=3, dtype="float64"), False, 1.0, float64)
+    unseen = np.array([[True, False, True], [False, False, False]])
+    yield sample(*operands, unseen, False, 1.0, float32, note="a row unseen", grad=False)
+    yield sample(*_halves(*operands), None, False, 0.5, float16, note="half", grad=False)
+
+
+def _halves(*arrays: Array) -> list[Array]:
+    return [array.astype(np.float16) for array in arrays]
+
+
+def _flops_of_gradients(
+    out: KnownType, query: KnownType, key: KnownType, value: KnownType, output_mask: Sequence[bool]
+) -> int:
+    """The operations of the scores, of the weights' gradient, and of what is asked for, each a product."""
+    by_query, by_key, by_value = output_mask
+    columns = query.sizes[-1] * (1 + by_query + by_key) + value.sizes[-1] * (1 + by_value)
+    return int(2 * math.prod(query.sizes[:-1]) * key.sizes[-2] * columns)
+
+
+@array("aten::_attend_backward(Tensor grad, Tensor query, Tensor key, Tensor value, Tensor logsumexp, Tensor rowsum, "
+       "Tensor? attn_mask, bool is_causal, float scale, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
+       kernel=Kernel(step="attention gradients", product="matrices", flops=_flops_of_gradients),
+       differentiable=(0, 1, 2), namespaces=())  # fmt: skip
+def _attend_backward(
+    m: Numpy, grad: Array, query: Array, key: Array, value: Array, logsumexp: Array, rowsum: Array,
+    attn_mask: Array | None, is_causal: bool, scale: float, output_mask: Sequence[bool],
+) -> Sequence[Array | None]:  # fmt: skip
+    """The gradients of `_attend` by query, key and value; `rowsum` is sum(grad * out) of each query."""
+    found = [m.zeros_like(x) if wanted else None for x, wanted in zip((query, key, value), output_mask)]
+    by_query, by_key, by_value = found
+    for rows in _blocks(query.shape[-2]):
+        scores, g = _scores_of(m, rows, query, key, attn_mask, is_causal, scale), grad[..., rows, :]
+        weights = m.exp(scores - logsumexp[..., rows, None])
+        if by_value is not None:
+            by_value += m.matmul(m.swapaxes(weights, -1, -2), g)
+        if by_query is by_key is None:
+            continue
+        by_scores = weights * (m.matmul(g, m.swapaxes(value, -1, -2)) - rowsum[..., rows, None]) * scale
+        if by_query is not None:
+            by_query[..., rows, :] = m.matmul(by_scores, key)
+        if by_key is not None:
+            by_key += m.matmul(m.swapaxes(by_scores, -1, -2), query[..., rows, :])
+    return found
+
+
+@_attend_backward.type
+def _(
+    grad: KnownType, query: KnownType, key: KnownType, value: KnownType, logsumexp: KnownType, rowsum: KnownType,
+    attn_mask: KnownType | None, is_causal: bool, scale: float, output_mask: Sequence[bool],
+) -> Sequence[Type]:  # fmt: skip
+    types = [TensorType(x.dtype, x.shape, None, x.device) for x in (query, key, value)]
+    return [t if wanted else UNDEFINED for t, wanted in zip(types, output_mask)]
+
+
+@_attend_backward.grad
+def _(
+    F: Ops, g: Sequence[Tensor | None], needs: Sequence[bool], grad: Tensor, query: Tensor, key: Tensor, value: Tensor,
+    logsumexp: Tensor, rowsum: Tensor, attn_mask: Tensor | None, is_causal: bool, scale: float,
+) -> Sequence[Tensor | None]:  # fmt: skip
+    """See Note [Attention, three times]."""
+    p, z = _matrices(F, grad, query, key, value, logsumexp, rowsum, attn_mask, is_causal, scale)
+    o, q, k, v = (_wide(F, x) for x in (grad, query, key, value))
+    a, b, c = (None if x is None else _wide(F, x) for x in g)
+    y = _times(_total(_product(F, a, _turned(F, k)), _product(F, q, _turned(F, b))), scale)
+    u, r = _times(p, y), _total(_times(z, y), _times(p, _product(F, o, _turned(F, c))))
+    found = [
+        _total(_product(F, u, v), _product(F, p, c)),
+        _times(_total(_product(F, r, k), _product(F, z, b)), scale),
+        _times(_total(_product(F, _turned(F, r), q), _product(F, _turned(F, z), a)), scale),
+        _product(F, _turned(F, u), o),
+        None if r is None else -F.sum(r, [-1]),
+        None if u is None else -F.sum(u, [-1]),
+        None if r is None or attn_mask is None else sum_to(F, r, attn_mask.shape),
     ]
-    yield sample(*half, None, False, 0.5, note="half", grad=False)
+    likes = [grad, query, key, value, logsumexp, rowsum, attn_mask]
+    return [
+        None if x is None or like is None or not needed else _in_dtype_of(F, x, like)
+        for x, needed, like in zip(found, needs, likes, strict=True)
+    ]
+
+
+@_attend_backward.onnx
+def _(
+    g: OnnxWriter, grad: Value, query: Value, key: Value, value: Value, logsumexp: Value, rowsum: Value,
+    attn_mask: Value | None, is_causal: bool, scale: float, output_mask: Sequence[bool],
+) -> Sequence[Value | None]:  # fmt: skip
+    scores = _onnx_scores(g, query, key, attn_mask, is_causal, scale)
+    logsumexp, rowsum = (g.op("Unsqueeze", g.cast(x, query.dtype), g.ints([-1])) for x in (logsumexp, rowsum))
+    weights = g.op("Exp", g.op("Sub", scores, logsumexp))
+    by_weights = g.op("Sub", g.op("MatMul", grad, _onnx_turned(g, value)), rowsum)
+    by_scores = g.op("Mul", g.op("Mul", weights, by_weights), g.constant(scale, like=query))
+    by_query, by_key, by_value = output_mask
+    return (
+        g.op("MatMul", by_scores, key) if by_query else None,
+        g.op("MatMul", _onnx_turned(g, by_scores), query) if by_key else None,
+        g.op("MatMul", _onnx_turned(g, weights), grad) if by_value else None,
+    )
+
+
+@_attend_backward.samples
+def _() -> Iterator[Sample]:
+    operands = make(2, 2, 2, seed=5), make(2, 2, 3), make(2, 3, 3, seed=1), make(2, 3, 2, seed=2)
+    rows = make(2, 2, seed=6), make(2, 2, seed=7)
+    yield sample(*operands, *rows, None, False, 0.5, [True, True, True])
+    yield sample(*operands, *rows, None, True, 0.5, [True, False, True])
+    yield sample(*operands, *rows, make(2, 3, seed=3), False, 1.0, [False, True, False])
+    unseen = np.array([[True, False, True], [False, False, False]])
+    yield sample(*operands, *rows, unseen, False, 1.0, [True, True, True], note="a row unseen")
+    yield sample(*_halves(*operands), *rows, None, False, 0.5, [True, True, True], note="half", grad=False)
+
+
+# -- matrices of weights -----------------------------------------------------------------------------------------
+
+
+def _matrices(
+    F: Ops, grad: Tensor, query: Tensor, key: Tensor, value: Tensor, logsumexp: Tensor, rowsum: Tensor,
+    attn_mask: Tensor | None, is_causal: bool, scale: float,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """(the weights, the gradient of the scores), in operators that have derivatives themselves."""
+    grad, query, key, value = (_wide(F, x) for x in (grad, query, key, value))
+    scores = _scores(F, query, key, attn_mask, is_causal, scale)
+    weights = F.exp(scores - F.unsqueeze(logsumexp, -1))
+    by_weights = F.matmul(grad, F.transpose(value, -2, -1))
+    return weights, weights * (by_weights - F.unsqueeze(rowsum, -1))
+
+
+def _wide(F: Ops, x: Tensor) -> Tensor:
+    return F._to_copy(x, dtype=float32) if x.dtype.is_half else x
+
+
+def _in_dtype_of(F: Ops, x: Tensor, like: Tensor) -> Tensor:
+    return x if x.dtype is like.dtype else F._to_copy(x, dtype=like.dtype)
+
+
+def _turned(F: Ops, x: Tensor | None) -> Tensor | None:
+    return None if x is None else F.transpose(x, -2, -1)
+
+
+def _product(F: Ops, x: Tensor | None, y: Tensor | None) -> Tensor | None:
+    return None if x is None or y is None else F.matmul(x, y)
+
+
+def _times(x: Tensor | None, y: Tensor | float | None) -> Tensor | None:
+    return None if x is None or y is None else x * y
+
+
+def _total(x: Tensor | None, y: Tensor | None) -> Tensor | None:
+    return y if x is None else x if y is None else x + y
+
+
+# -- the composite -----------------------------------------------------------------------------------------------
+
+
+def _weights(F: Ops, query: Tensor, key: Tensor, mask: Tensor | None, is_causal: bool, scale: float) -> Tensor:
+    """The share of each key in each query's result."""
+    return F._safe_softmax(_scores(F, query, key, mask, is_causal, scale), -1)
+
+
+def _scores(F: Ops, query: Tensor, key: Tensor, mask: Tensor | None, is_causal: bool, scale: float) -> Tensor:
+    """The scores; -inf where a query does not see a key."""
+    scores = F.matmul(query * scale, F.transpose(key, -2, -1))
+    if is_causal:
+        mask = F.tril(F.ones([query.shape[-2], key.shape[-2]], dtype="bool", device=query.device))
+    if mask is None:
+        return scores
+    bias = F.where(mask, 0.0, -math.inf) if mask.dtype.name == "bool" else mask
+    return scores + _in_dtype_of(F, bias, scores)
 
 
 def _is_attended(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float) -> bool:
@@ -157,7 +370,7 @@ def scaled_dot_product_attention(
             f"scaled_dot_product_attention: attn_mask should be bool or floating, got {attn_mask.dtype.name}"
         )
     if _is_attended(query, key, value, attn_mask, dropout_p):
-        return F._attend(query, key, value, attn_mask, is_causal, factor)
+        return F._attend(query, key, value, attn_mask, is_causal, factor, query.dtype)[0]
     weights = _weights(F, query, key, attn_mask, is_causal, factor)
     return F.matmul(F.dropout(weights, dropout_p, True) if dropout_p > 0 else weights, value)
 

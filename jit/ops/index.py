@@ -703,4 +703,6 @@ windows
 bartlett_window: jit
 blackman_window: jit
 kaiser_window: jit
+attention
+_attend_backward:
 """

@@ -281,7 +281,8 @@ class _Joins:
         assert isinstance(type, TensorType)
         with self.graph.inserting_before(node):
             F = GraphBuilder(self.graph, node.stage)
-            zeros: Value = F.zeros(sizes, dtype=type.dtype, device=type.device).value
+            elsewhere = None if type.device == "cpu" else type.device
+            zeros: Value = F.zeros(sizes, dtype=type.dtype, device=elsewhere).value
         return marked(zeros, node)
 
 

@@ -38,31 +38,45 @@ def operands(dtype: str, batch: tuple[int, ...], sizes: tuple[int, int, int, int
     return [numbers((*batch, *shape), dtype, seed) for seed, shape in enumerate(shapes)]
 
 
-def exact(q: Array, k: Array, v: Array, mask: Array | None, causal: bool) -> Array:
+def exact_scores(q: Array, k: Array, mask: Array | None, causal: bool) -> Array:
     scores = SCALE * q.astype(float) @ k.astype(float).swapaxes(-1, -2)
     if causal:
         scores = np.where(np.tri(*scores.shape[-2:]) > 0, scores, -np.inf)
     if mask is not None:
         scores = np.where(mask, scores, -np.inf) if mask.dtype == bool else scores + mask.astype(float)
+    found: Array = scores
+    return found
+
+
+def exact(q: Array, k: Array, v: Array, mask: Array | None, causal: bool) -> tuple[Array, Array]:
+    """The result, and the logarithms of sums of powers, inf for queries that see nothing."""
+    scores = exact_scores(q, k, mask, causal)
     top = scores.max(-1, keepdims=True)
     powers = np.exp(scores - np.where(np.isneginf(top), 0, top))
     total = powers.sum(-1, keepdims=True)
-    result: Array = powers / np.where(total == 0, 1, total) @ v.astype(float)
-    return result
+    logsumexp = np.where(total > 0, top + np.log(np.where(total > 0, total, 1)), np.inf)
+    return powers / np.where(total == 0, 1, total) @ v.astype(float), logsumexp[..., 0]
+
+
+def results(arrays: list[Array]) -> list[Array]:
+    """Memory for the result and the logarithms of sums of powers."""
+    rows = arrays[0].shape[:-1]
+    return [np.zeros((*rows, arrays[2].shape[-1]), arrays[0].dtype), np.zeros(rows, np.float32)]
 
 
 def kernel_for(arrays: list[Array], mask: Array | None, causal: bool, target: Target = GPU) -> DeviceKernel:
     q, k, v = map(Buffer.like, arrays)
-    out = Buffer.like(np.zeros((*arrays[0].shape[:-1], arrays[2].shape[-1]), arrays[0].dtype))
-    nest = attention_nest(q, k, v, None if mask is None else Buffer.like(mask), out)
+    out, logsumexp = map(Buffer.like, results(arrays))
+    nest = attention_nest(q, k, v, None if mask is None else Buffer.like(mask), out, logsumexp)
     return attention_kernel(nest, target, SCALE, causal)
 
 
 def check(arrays: list[Array], mask: Array | None = None, causal: bool = False) -> Array:
-    out = np.zeros((*arrays[0].shape[:-1], arrays[2].shape[-1]), arrays[0].dtype)
-    interpreted(kernel_for(arrays, mask, causal), [*arrays, *([] if mask is None else [mask])], [out])
+    out, logsumexp = results(arrays)
+    interpreted(kernel_for(arrays, mask, causal), [*arrays, *([] if mask is None else [mask])], [out, logsumexp])
     q, k, v = arrays
-    wanted = exact(q, k, v, mask, causal)
+    wanted, wanted_logarithms = exact(q, k, v, mask, causal)
+    np.testing.assert_allclose(logsumexp, wanted_logarithms, rtol=1e-6, atol=2e-6)
     bound = ERROR[as_dtype(out.dtype.name).name] * float(np.abs(arrays[2].astype(float)).max())
     assert np.abs(out.astype(float) - wanted).max() <= bound
     return out

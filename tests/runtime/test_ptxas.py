@@ -19,7 +19,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +31,10 @@ import jit.nn.functional as F
 from jit.ir.dtypes import as_dtype
 from jit.ir.errors import CompileError
 from jit.runtime.gpu import ptxas
+from jit.runtime.gpu.attention import attention_kernel, attention_nest
+from jit.runtime.gpu.attention_backward import gradient_kernel
 from jit.runtime.gpu.convolutions import by_weight, forward, window_of
-from jit.runtime.gpu.device import device_kernel
+from jit.runtime.gpu.device import DeviceKernel, device_kernel
 from jit.runtime.gpu.matrices import of_matrices
 from jit.runtime.gpu.ptxas import Resources, assemble, ptxas_path
 from jit.runtime.kernels.nest import Buffer, Nest
@@ -175,10 +177,39 @@ def benchmarks() -> list[Nest]:
     return [make() for make in BENCHMARKS.values()]
 
 
+def attention(dtype: str, arch: str) -> DeviceKernel:
+    """A head of a large model, causal."""
+    q = Buffer.like(zeros(16, 1024, 64, dtype=dtype))
+    nest = attention_nest(q, q, q, None, q, Buffer.like(zeros(16, 1024)))
+    return attention_kernel(nest, Target.nvidia(arch), 0.125, True)
+
+
+def gradients(dtype: str, names: tuple[str, ...], arch: str) -> DeviceKernel:
+    """Of the same head."""
+    q, rows = Buffer.like(zeros(16, 1024, 64, dtype=dtype)), Buffer.like(zeros(16, 1024))
+    operands = dict(grad=q, query=q, key=q, value=q, logsumexp=rows, rowsum=rows)
+    return gradient_kernel(names, operands, [q] * len(names), Target.nvidia(arch), 0.125, True)
+
+
+ATTENTION: dict[str, Callable[[str], DeviceKernel]] = {
+    f"{name}, {dtype}": partial(make, dtype, *more)
+    for dtype in ("float32", "float16")
+    for name, make, *more in (
+        ("attention", attention),
+        ("attention by query", gradients, ("query",)),
+        ("attention by key and value", gradients, ("key", "value")),
+    )
+}
+"""Kernels that are no nests of loops."""
+
+
 @cache
 def costs(arch: str) -> dict[str, Resources]:
     made = assemble(joined((nest, arch) for nest in benchmarks()), arch).kernels
-    return {name: made[f"k{number}"] for number, name in enumerate(BENCHMARKS)}
+    found = {name: made[f"k{number}"] for number, name in enumerate(BENCHMARKS)}
+    for name, make in ATTENTION.items():
+        (found[name],) = make(arch).assemble().kernels.values()
+    return found
 
 
 def version() -> str:
@@ -190,7 +221,7 @@ def version() -> str:
 def table() -> dict[str, list[int]]:
     """For each benchmark the registers by architecture, then bytes of stack and of shared memory."""
     found = {}
-    for name in BENCHMARKS:
+    for name in (*BENCHMARKS, *ATTENTION):
         each = [costs(arch)[name] for arch in ARCHS]
         found[name] = [cost.registers for cost in each]
         found[name] += [max(cost.stack for cost in each), max(cost.shared for cost in each)]

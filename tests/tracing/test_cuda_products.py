@@ -129,9 +129,16 @@ def test_arguments_that_do_not_fit_are_refused_as_ever(driver: Any) -> None:
     assert not driver.launches
 
 
+BACKWARD = ["attention_by_query", "attention_by_key_and_value"]
+
+
+def kernels_of_attention(driver: Any) -> list[str]:
+    return [name for name in driver.launches if name.startswith("attention")]
+
+
 @pytest.mark.parametrize("traced", [False, True])
 @pytest.mark.parametrize("causal", [False, True])
-def test_attention_is_one_kernel(causal: bool, traced: bool, driver: Any) -> None:
+def test_attention_is_one_kernel_and_its_backward_two(causal: bool, traced: bool, driver: Any) -> None:
     q, k, v = (normal(2, 2, 9, 8, seed=seed).requires_grad_() for seed in range(3))
     wanted = F.scaled_dot_product_attention(q, k, v, is_causal=causal)
     expected = jit.grad((wanted**2).sum(), [q, k, v])
@@ -148,7 +155,92 @@ def test_attention_is_one_kernel(causal: bool, traced: bool, driver: Any) -> Non
     assert_close(out.cpu(), wanted, rtol=1e-5, atol=1e-5)
     for one, two in zip(found, expected, strict=True):
         assert_close(one.cpu(), two, rtol=1e-4, atol=1e-4)
-    assert driver.launches.count("attention") == 1
+    assert kernels_of_attention(driver) == ["attention", *BACKWARD]
+
+
+@pytest.mark.parametrize("traced", [False, True])
+def test_a_backward_that_is_called_later_is_two_kernels(traced: bool, driver: Any) -> None:
+    q, k, v = (normal(2, 9, 8, seed=seed).requires_grad_() for seed in range(3))
+    (F.scaled_dot_product_attention(q, k, v) ** 2).sum().backward()
+    there = [t.detach().cuda().requires_grad_() for t in (q, k, v)]
+    function = jit.trace(F.scaled_dot_product_attention) if traced else F.scaled_dot_product_attention
+    for _ in range(3):
+        driver.launches.clear()
+        for t in there:
+            t.grad = None
+        (function(*there) ** 2).sum().backward()
+    for one, two in zip(there, (q, k, v), strict=True):
+        assert_close(one.grad.cpu(), two.grad, rtol=1e-4, atol=1e-4)
+    assert kernels_of_attention(driver) == ["attention", *BACKWARD]
+
+
+def test_only_the_gradients_that_are_wanted_are_computed(driver: Any) -> None:
+    q, k, v = (normal(2, 9, 8, seed=seed).cuda() for seed in range(3))
+    for number, name in enumerate(("query", "key", "value")):
+        wanted = [t.detach().requires_grad_() if n == number else t for n, t in enumerate((q, k, v))]
+        driver.launches.clear()
+        F.scaled_dot_product_attention(*wanted).sum().backward()
+        assert kernels_of_attention(driver) == ["attention", f"attention_by_{name}"]
+
+
+@pytest.mark.parametrize("traced", [False, True])
+def test_second_derivatives_of_attention(traced: bool, driver: Any) -> None:
+    """Those of the backward's own operands are matrices; what passes through its forward is in tiles again."""
+
+    def penalty(q: Any, k: Any, v: Any, mask: Any) -> Any:
+        out = F.scaled_dot_product_attention(q, k, v, mask)
+        gradients = jit.grad((out**2).sum(), [q, k, v], create_graph=True)
+        return jit.grad(sum((g**2).sum() for g in gradients), [q, k, v])
+
+    q, k, v = (normal(2, 9, 8, seed=seed) * 0.5 for seed in range(3))
+    mask = normal(9, 9, seed=3) > -1
+    expected = penalty(q.requires_grad_(), k.requires_grad_(), v.requires_grad_(), mask)
+    q, k, v = (t.detach().cuda().requires_grad_() for t in (q, k, v))
+    function = jit.trace(penalty) if traced else penalty
+    for _ in range(2):
+        driver.launches.clear()
+        found = function(q, k, v, mask.cuda())
+    for one, two in zip(found, expected, strict=True):
+        assert_close(one.cpu(), two, rtol=1e-3, atol=1e-3)
+    assert kernels_of_attention(driver) == ["attention", *BACKWARD, *BACKWARD]
+
+
+def test_a_mask_that_is_learned_has_a_gradient(driver: Any) -> None:
+    q, k, v, mask = (normal(*sizes, seed=seed) for seed, sizes in enumerate([(2, 9, 8)] * 3 + [(1, 9)]))
+    everything = [t.requires_grad_() for t in (q, k, v, mask)]
+    expected = jit.grad((F.scaled_dot_product_attention(q, k, v, mask) ** 2).sum(), everything)
+    there = [t.detach().cuda().requires_grad_() for t in everything]
+    found = jit.grad((F.scaled_dot_product_attention(*there) ** 2).sum(), there)
+    for one, two in zip(found, expected, strict=True):
+        assert one.shape == two.shape
+        assert_close(one.cpu(), two, rtol=1e-4, atol=1e-4)
+    assert kernels_of_attention(driver) == ["attention", *BACKWARD]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_gradients_of_attention_in_16_bits(dtype: str, driver: Any) -> None:
+    def gradients(*operands: Any) -> Any:
+        q, k, v = (t.requires_grad_() for t in operands)
+        out = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return jit.grad((out.to(jit.promote_types(out.dtype, jit.float32)) ** 2).sum(), [q, k, v])
+
+    operands = [normal(2, 9, 8, seed=seed).to(getattr(jit, dtype)) for seed in range(3)]
+    expected = gradients(*(t.double() for t in operands))
+    driver.launches.clear()
+    found = gradients(*(t.cuda() for t in operands))
+    for one, two in zip(found, expected, strict=True):
+        assert one.dtype is getattr(jit, dtype)
+        assert_close(one.cpu().double(), two, rtol=0, atol=(2e-2 if dtype == "float16" else 1e-1))
+    assert kernels_of_attention(driver) == ["attention", *BACKWARD]
+
+
+def test_a_query_that_sees_nothing_has_no_gradient(driver: Any) -> None:
+    mask = normal(9, 9, seed=3) > 0
+    mask[4] = False
+    q, k, v = (normal(2, 9, 8, seed=seed).cuda().requires_grad_() for seed in range(3))
+    by_query, *others = jit.grad((F.scaled_dot_product_attention(q, k, v, mask.cuda()) ** 2).sum(), [q, k, v])
+    assert not by_query[:, 4].cpu().numpy().any() and by_query[:, 3].cpu().numpy().any()
+    assert all(np.isfinite(other.cpu().numpy()).all() for other in others)
 
 
 def test_attention_with_a_mask_and_with_dropout(driver: Any) -> None:

@@ -60,7 +60,9 @@ def _cupy() -> Any:
     return cupy
 
 
-PRODUCTS = frozenset(("product", "product and sum", "convolution", "convolution gradients", "attention"))
+PRODUCTS = frozenset(
+    ("product", "product and sum", "convolution", "convolution gradients", "attention", "attention gradients")
+)
 """The steps of plans, see `jit.ir.kernel`, that are products of matrices."""
 BLOCKS_AT_ONCE = 1 << 22
 """The most blocks of random numbers that are drawn at once."""

@@ -11,6 +11,7 @@ from jit.ir.op import Op
 
 from ..gpu import convolutions, operators
 from ..gpu.attention import attention_kernel, attention_nest
+from ..gpu.attention_backward import GRADIENTS, gradient_kernel, kernels_of
 from ..gpu.convolutions import SlidingWindow
 from ..gpu.device import DeviceKernel, device_kernel
 from ..kernels.nest import Buffer, Nest
@@ -53,6 +54,8 @@ class CudaProducts:
                 return self._transposed(named)
             if op.kernel.step == "attention":
                 return self._attention(named)
+            if op.kernel.step == "attention gradients":
+                return self._attention_gradients(named)
             return self._product(op, named)
         except CompileError:
             return None
@@ -113,27 +116,54 @@ class CudaProducts:
         arrays = [named[name] for name in ("query", "key", "value", "attn_mask") if named[name] is not None]
         if any(array.dtype != arrays[0].dtype for array in arrays[:3]) or not all(array.size for array in arrays):
             return None
-        scale, causal = named["scale"], named["is_causal"]
-        key = "attention", scale, causal, *map(_layout, arrays)
-        out = self._module.empty((*arrays[0].shape[:-1], arrays[2].shape[-1]), arrays[0].dtype)
+        scale, causal, target = named["scale"], named["is_causal"], Target.nvidia(self._gpu[0])
+        rows, empty = arrays[0].shape[:-1], self._module.empty
+        outs = [empty((*rows, arrays[2].shape[-1]), arrays[0].dtype), empty(rows, "float32")]
+
+        def make(q: Buffer, k: Buffer, v: Buffer, *rest: Buffer) -> DeviceKernel:
+            *masks, out, logsumexp = rest
+            nest = attention_nest(q, k, v, masks[0] if masks else None, out, logsumexp)
+            return attention_kernel(nest, target, scale, causal)
+
+        return self._filled(("attention", scale, causal), make, arrays, outs)
+
+    def _attention_gradients(self, named: Mapping[str, Any]) -> list[Any] | None:
+        given = {name: value for name, value in named.items() if hasattr(value, "strides")}
+        factors = [given[name] for name in ("grad", *GRADIENTS)]
+        if any(array.dtype != factors[0].dtype for array in factors) or not all(a.size for a in given.values()):
+            return None
+        wanted = [name for name, is_wanted in zip(GRADIENTS, named["output_mask"], strict=True) if is_wanted]
+        found: dict[str, Any] = {}
+        for names in kernels_of(wanted, given["key"].shape[-1] == given["value"].shape[-1]):
+            outs = [self._module.empty(given[name].shape, given[name].dtype) for name in names]
+            found |= zip(names, self._some_gradients(names, named, given, outs), strict=True)
+        return [found.get(name) for name in GRADIENTS]
+
+    def _some_gradients(
+        self, names: tuple[str, ...], named: Mapping[str, Any], given: Mapping[str, Any], outs: list[Any]
+    ) -> list[Any]:
+        """The gradients that one kernel computes."""
+        scale, causal, target, operands = named["scale"], named["is_causal"], Target.nvidia(self._gpu[0]), tuple(given)
+
+        def make(*buffers: Buffer) -> DeviceKernel:
+            layouts = dict(zip(operands, buffers, strict=False))
+            return gradient_kernel(names, layouts, buffers[len(operands) :], target, scale, causal)
+
+        return self._filled((names, operands, scale, causal), make, list(given.values()), outs)
+
+    def _filled(
+        self, kind: tuple[Hashable, ...], make: Callable[..., DeviceKernel], arrays: Sequence[Any], outs: list[Any]
+    ) -> list[Any]:
+        """Fill arrays by a kernel of a kind, which `make` gives for the layouts of all arrays."""
+        key = *kind, *map(_layout, arrays)
         if key not in self._kernels:
-            buffers = [*map(Buffer.like, (*arrays, out))]
-            kernels = self._open.setdefault(key[:3], self._attention_kernels(scale, causal))
+            buffers = [*map(Buffer.like, (*arrays, *outs))]
+            kernels = self._open.setdefault(kind, OpenKernels(make, self.driver, self._module))
             self._keep(key, (buffers[-1], kernels.at(buffers)))
         found = self._kernels[key]
         assert found is not None
-        found[1](arrays, [out])
-        return [out]
-
-    def _attention_kernels(self, scale: float, causal: bool) -> OpenKernels:
-        """The kernels of attentions of all sizes."""
-
-        def make(q: Buffer, k: Buffer, v: Buffer, *rest: Buffer) -> DeviceKernel:
-            *masks, out = rest
-            nest = attention_nest(q, k, v, masks[0] if masks else None, out)
-            return attention_kernel(nest, Target.nvidia(self._gpu[0]), scale, causal)
-
-        return OpenKernels(make, self.driver, self._module)
+        found[1](arrays, outs)
+        return outs
 
     # -- several -------------------------------------------------------------------------------------------------
 

@@ -41,8 +41,11 @@ class TileMultiplier(Protocol):
     def share(self, sums: Sequence[Register], part: Register) -> None:
         """Write those sums to shared memory that belong to a part of the rows."""
 
-    def rows_of(self) -> list[Register]:
-        """The row of the tile to which each sum belongs."""
+    def first_place(self) -> tuple[Register, Register]:
+        """(row, column) of the tile to which the first sum belongs."""
+
+    def steps(self) -> list[tuple[int, int]]:
+        """The rows and columns that each sum is away from the first."""
 
 
 class ThreadMultiplier:
@@ -103,11 +106,18 @@ class ThreadMultiplier:
             chosen = self.builder.compare("icmp eq", part, _number(group))
             self.builder.when(chosen, lambda own=own: self._write(own, width), self.builder.depth)  # type: ignore[misc]
 
-    def rows_of(self) -> list[Register]:
-        """The row of the tile to which each sum belongs."""
-        apart, width = self.tile.rows // self.rows, self.columns * self.size
-        rows = [group * apart + row for group in range(self.rows) for row in range(self.size)]
-        return [self.builder.binary("add", self.row, _number(row)) for row in rows for _ in range(width)]
+    def first_place(self) -> tuple[Register, Register]:
+        """(row, column) of the tile to which the first sum belongs."""
+        return self.row, self.column
+
+    def steps(self) -> list[tuple[int, int]]:
+        """The rows and columns that each sum is away from the first."""
+        sides = (self.rows, self.tile.rows), (self.columns, self.tile.columns)
+        rows, columns = (
+            [group * (extent // groups) + place for group in range(groups) for place in range(self.size)]
+            for groups, extent in sides
+        )
+        return [(row, column) for row in rows for column in columns]
 
     def _write(self, sums: Sequence[Register], width: int) -> None:
         apart = self.tile.columns // self.columns
@@ -188,12 +198,16 @@ class TensorCores:
         chosen = self.builder.compare("icmp eq", self._quotient(self.down, warps), part)
         self.builder.when(chosen, lambda: self._write(sums, warps), self.builder.depth)
 
-    def rows_of(self) -> list[Register]:
-        """The row of the tile to which each sum belongs."""
-        first = self.builder.binary("add", self.row, self._quotient(self.lane, 4))
-        numbers = range(4 * self.rows * self.columns)
-        rows = [16 * (n // 4 // self.columns) + 8 * (n % 4 // 2) for n in numbers]
-        return [self.builder.binary("add", first, _number(row)) for row in rows]
+    def first_place(self) -> tuple[Register, Register]:
+        """(row, column) of the tile to which the first sum belongs."""
+        builder = self.builder
+        row = builder.binary("add", self.row, self._quotient(self.lane, 4))
+        return row, builder.binary("add", self.column, self._product(self._rest(self.lane, 4), 2))
+
+    def steps(self) -> list[tuple[int, int]]:
+        """The rows and columns that each sum is away from the first."""
+        numbers = [(*divmod(number // 4, self.columns), number % 4) for number in range(4 * self.rows * self.columns)]
+        return [(16 * down + 8 * (place // 2), 8 * across + place % 2) for down, across, place in numbers]
 
     def _write(self, sums: Sequence[Register], warps: int) -> None:
         builder, group, member = self.builder, self._quotient(self.lane, 4), self._rest(self.lane, 4)

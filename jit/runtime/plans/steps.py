@@ -442,7 +442,8 @@ _LIBRARY: dict[str, _Library] = {
     "maxima": _Library(pooling_steps.is_max_pool, pooling_steps.lower_max_pool),
     "maxima gradients": _Library(pooling_steps.is_max_unpool, pooling_steps.lower_max_unpool),
     "means": _Library(pooling_steps.is_mean_pool, pooling_steps.lower_mean_pool),
-    "attention": _Library(lambda node: False, lambda lowering, node: None),  # of GPUs alone
+    "attention": _Library(lambda node: False, lambda lowering, node: None),  # of GPUs alone, both
+    "attention gradients": _Library(lambda node: False, lambda lowering, node: None),
 }
 """The kinds of steps, by the name that an operator has for them in `Kernel.step`."""
 assert set(_LIBRARY) == set(STEPS)

@@ -46,6 +46,9 @@ class TileInstructions(Protocol):
     def wait(self, builder: LLVMBuilder, later: int) -> None:
         """Wait for all groups of copies but the last `later` ones."""
 
+    def anew(self, builder: LLVMBuilder, register: Register) -> Register:
+        """A number or an address of which the compiler does not know that it is the same in each turn of a loop."""
+
     def matrices(self, builder: LLVMBuilder, address: Register, transposed: bool) -> list[Register]:
         """Four matrices of 8 x 8 elements of 16 bits, an i32 of each for every lane."""
 

@@ -30,6 +30,13 @@ class NvidiaTiles:
         arguments = ", ".join(f"i32 {number}" for number in numbers)
         builder.write(f"call void @{name}({arguments})", builder.depth)
 
+    def anew(self, builder: LLVMBuilder, register: Register) -> Register:
+        """A number or an address of which the compiler does not know that it is the same in each turn of a loop."""
+        result = Register(f"%{builder.name()}", register.type, builder.depth)
+        move = f'asm sideeffect "mov.b64 $0, $1;", "=l,l"({register})'
+        builder.write(f"{result.text} = call {result.type} {move}", builder.depth)
+        return result
+
     def matrices(self, builder: LLVMBuilder, address: Register, transposed: bool) -> list[Register]:
         """Four matrices of 8 x 8 elements of 16 bits, an i32 of each for every lane."""
         type = "{ i32, i32, i32, i32 }"

@@ -272,16 +272,36 @@ def cosine_similarity(a: Any, b: Any, dim: int, eps: float) -> Any:
     return np.sum(a * b, dim) / (norms[0] * norms[1])
 
 
-def attention(
-    query: Any, key: Any, value: Any, mask: Any, dropout: float, causal: bool, scale: Any, grouped: bool
-) -> Any:
-    scores = np.einsum("...qd,...kd->...qk", query, key) * (query.shape[-1] ** -0.5 if scale is None else scale)
+def scores_of(query: Any, key: Any, mask: Any, causal: bool, scale: float) -> Any:
+    scores = np.einsum("...qd,...kd->...qk", query, key) * scale
     if causal:
         scores = np.where(np.tri(*scores.shape[-2:]) > 0, scores, -np.inf)
     if mask is not None:
         scores = scores + (np.where(mask, 0, -np.inf) if mask.dtype == bool else mask)
+    return scores
+
+
+def attention(
+    query: Any, key: Any, value: Any, mask: Any, dropout: float, causal: bool, scale: Any, grouped: bool
+) -> Any:
+    scores = scores_of(query, key, mask, causal, query.shape[-1] ** -0.5 if scale is None else scale)
     unseen = np.isneginf(scores).all(-1, keepdims=True)
     return np.where(unseen, 0, scipy.special.softmax(np.where(unseen, 0, scores), -1)) @ value
+
+
+def attended(q: Any, k: Any, v: Any, mask: Any, causal: bool, scale: float, dtype: Any) -> Any:
+    scores = scores_of(q, k, mask, causal, scale)
+    logsumexp = scipy.special.logsumexp(scores, -1)
+    return attention(q, k, v, mask, 0.0, causal, scale, False), np.where(np.isneginf(logsumexp), np.inf, logsumexp)
+
+
+def attended_backward(
+    g: Any, q: Any, k: Any, v: Any, logsumexp: Any, rowsum: Any, mask: Any, causal: bool, scale: float, wanted: Any
+) -> Any:
+    weights = np.exp(scores_of(q, k, mask, causal, scale) - logsumexp[..., None])
+    by_scores = scale * weights * (np.einsum("...qd,...kd->...qk", g, v) - rowsum[..., None])
+    found = by_scores @ k, np.einsum("...qk,...qd->...kd", by_scores, q), np.einsum("...qk,...qd->...kd", weights, g)
+    return tuple(each if is_wanted else None for each, is_wanted in zip(found, wanted, strict=True))
 
 
 def products(equation: str, tensors: Any, *path: Any) -> Any:
@@ -308,7 +328,8 @@ LINALG: dict[str, Any] = {
     "aten::cosine_similarity": cosine_similarity,
     "aten::pairwise_distance": lambda a, b, p, eps, keep: np.linalg.norm(a - b + eps, p, -1, keep),
     "aten::scaled_dot_product_attention": attention,
-    "aten::_attend": lambda q, k, v, mask, causal, scale: attention(q, k, v, mask, 0.0, causal, scale, False),
+    "aten::_attend": attended,
+    "aten::_attend_backward": attended_backward,
 }
 
 # -- convolutions ------------------------------------------------------------------------------------------------
