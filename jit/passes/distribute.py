@@ -281,7 +281,7 @@ class _Joins:
         assert isinstance(type, TensorType)
         with self.graph.inserting_before(node):
             F = GraphBuilder(self.graph, node.stage)
-            zeros: Value = F.zeros(sizes, dtype=type.dtype).value
+            zeros: Value = F.zeros(sizes, dtype=type.dtype, device=type.device).value
         return marked(zeros, node)
 
 

@@ -3,6 +3,8 @@
     python -m tests.tracing.random_sizes 0 2000   # 2,000 programs; prints those that fail, exits with 1 if any did
     python -m tests.tracing.random_sizes 17 18 -v  # one of them, with its steps
 
+The same on a GPU, against untraced ones on the CPU, is a matter of `check(seed, "cuda")`.
+
 A program is a list of steps on a growing list of tensors; which operators, on which of them, follows from a seed, and
 never from a size. Sizes are read, computed with, decided upon and put into views as users do. Values stay of moderate
 size, so that rounding is not what differs.
@@ -121,16 +123,18 @@ class Program:
             yield shapes
 
 
-def run(function: Callable[..., Any], arrays: Sequence[Any]) -> Any:
+def run(function: Callable[..., Any], arrays: Sequence[Any], device: str = "cpu") -> Any:
     """Results and gradients; the class of the error, if there is one."""
-    given = [jit.from_numpy(array.copy()).requires_grad_() for array in arrays]
+    given = [jit.from_numpy(array.copy()).to(device).requires_grad_() for array in arrays]
     try:
-        results = function(*given)
-        total = sum(((result * result).sum() for result in results), jit.zeros(()))
-        total.backward()
+        with jit.device(device):
+            results = function(*given)
+            total = sum(((result * result).sum() for result in results), jit.zeros(()))
+            total.backward()
     except (RuntimeError, ValueError, IndexError, TypeError) as error:
         return type(error).__name__
-    return [r.detach().numpy() for r in results], [None if x.grad is None else x.grad.numpy() for x in given]
+    gradients = [None if x.grad is None else x.grad.cpu().numpy() for x in given]
+    return [r.detach().cpu().numpy() for r in results], gradients
 
 
 def agree(found: Any, wanted: Any) -> bool:
@@ -149,8 +153,8 @@ def _same(a: Any, b: Any) -> bool:
     return alike and np.allclose(a, b, rtol=1e-3, atol=1e-4 + 3e-4 * largest, equal_nan=True)
 
 
-def check(seed: int) -> tuple[str | None, int]:
-    """What is wrong with a program, if anything is, and how many calls were recorded."""
+def check(seed: int, device: str = "cpu") -> tuple[str | None, int]:
+    """What is wrong with a program, traced on a device, if anything is; and how many calls were recorded."""
     program = Program(seed)
     traced = jit.trace(program.__call__)
     for number, shapes in enumerate(program.shapes()):
@@ -158,7 +162,7 @@ def check(seed: int) -> tuple[str | None, int]:
         arrays = [random.standard_normal(shape).astype(np.float32) for shape in shapes]
         wanted = run(program, arrays)
         for _ in range(2):
-            found = run(traced, arrays)
+            found = run(traced, arrays, device)
             if not agree(found, wanted):
                 return f"call {number} with {shapes}: {[name for name, *_ in program.steps]}", traced.misses
     return None, traced.misses

@@ -231,7 +231,7 @@ def test_shared_memory_is_no_report_of_errors(simulation: Any) -> None:
     for _ in range(2):
         f(x)
     kernels = [text for text, _ in simulation._loaded]
-    assert any("st.shared." in text for text in kernels) and not any(run._failing for run in runs_of(f))
+    assert any("st.shared." in text for text in kernels) and not any(run.kernels.failing for run in runs_of(f))
 
 
 @pytest.mark.parametrize(

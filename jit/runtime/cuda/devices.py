@@ -87,14 +87,20 @@ class CudaLibrary:
         self.math = ArrayMath(module, special, lapack, Philox(module, BLOCKS_AT_ONCE))
         self.module = module
         """`cupy`, or what stands for it."""
-        self._index, self._place, self._driver = index, place, driver
+        self._place, self._driver = place, driver
+        self.index = index
+        """Its number."""
         self._peak = peak_memory(module)
         self._products: CudaProducts | None = None
 
     def current(self) -> AbstractContextManager[Any]:
         """A block in which arrays are made on this GPU."""
-        made: AbstractContextManager[Any] = self._place(self._index)
+        made: AbstractContextManager[Any] = self._place(self.index)
         return made
+
+    def is_current(self) -> bool:
+        """Whether arrays are made on this GPU anyway."""
+        return bool(self.module.cuda.runtime.getDevice() == self.index)
 
     def taken(self, value: Any) -> Any:
         """A number, or an array of any device, as an array here; itself if it is here."""
@@ -162,11 +168,11 @@ class CudaLibrary:
     def gpu(self) -> tuple[str, int]:
         """The architecture of the GPU, "sm_90", and the number of its multiprocessors."""
         architecture = "sm_{}{}".format(*self.capability())
-        return architecture, self._place(self._index).attributes["MultiProcessorCount"]
+        return architecture, self._place(self.index).attributes["MultiProcessorCount"]
 
     def capability(self) -> tuple[int, int]:
         """The compute capability of the GPU: (9, 0)."""
-        digits = self._place(self._index).compute_capability
+        digits = self._place(self.index).compute_capability
         return int(digits[:-1]), int(digits[-1])
 
     def pinned(self, array: Any) -> Any:
@@ -176,7 +182,7 @@ class CudaLibrary:
 
     def synchronize(self) -> None:
         """Wait until all work is done."""
-        self._place(self._index).synchronize()
+        self._place(self.index).synchronize()
 
     def memory_allocated(self) -> int:
         """The bytes that arrays take up now."""
@@ -186,16 +192,16 @@ class CudaLibrary:
     def max_memory_allocated(self) -> int:
         """The most bytes that arrays took up at a time since this, or the next, was first asked for."""
         with self.current():
-            return self._peak.most(self._index)
+            return self._peak.most(self.index)
 
     def reset_peak_memory(self) -> None:
         """Count the most bytes anew."""
         with self.current():
-            self._peak.reset(self._index)
+            self._peak.reset(self.index)
 
     def memory(self) -> tuple[int, int]:
         """The bytes of memory that are free, and all that there are."""
-        free, total = self._place(self._index).mem_info
+        free, total = self._place(self.index).mem_info
         return int(free), int(total)
 
     def empty_cache(self) -> None:
@@ -206,7 +212,7 @@ class CudaLibrary:
 
     def properties(self) -> dict[str, Any]:
         """The facts of the GPU, by the names of CUDA's `cudaDeviceProp`."""
-        found: dict[str, Any] = self.module.cuda.runtime.getDeviceProperties(self._index)
+        found: dict[str, Any] = self.module.cuda.runtime.getDeviceProperties(self.index)
         return found
 
     def name(self) -> str:

@@ -58,7 +58,7 @@ class LaunchGraph:
         self._words, self._functions = words, functions
         self._graph = _call(functions.create_graph, ctypes.c_uint(0))
         weakref.finalize(self, _destroy, functions, functions.destroy_graph, self._graph).atexit = False
-        self._nodes = (ctypes.c_int64 * (3 * len(words.heads)))()
+        self._nodes = (ctypes.c_int64 * (3 * len(words.starts)))()
         self._kept: list[Any] = []
         self._changed = ctypes.c_int64(0)
         self._replays = 0
@@ -108,7 +108,7 @@ class LaunchGraph:
     @property
     def is_worth(self) -> bool:
         """Whether most kernels find their operands where the last call had them."""
-        return self._replays < WATCHED or 2 * self._changed.value <= self._replays * len(self._words.heads)
+        return self._replays < WATCHED or 2 * self._changed.value <= self._replays * len(self._words.starts)
 
 
 def are_used() -> bool:

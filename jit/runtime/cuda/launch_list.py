@@ -25,16 +25,19 @@ class LaunchList:
 
     Args:
         launches: At least one.
+        words: Their words at the sizes of its calls.
         driver: Launches them.
         graphs_work: Says whether they may become a graph; asked when they are to.
     """
 
-    def __init__(self, launches: Sequence[KernelLaunch], driver: Driver, graphs_work: Callable[[], bool]) -> None:
+    def __init__(
+        self, launches: Sequence[KernelLaunch], words: LaunchWords, driver: Driver, graphs_work: Callable[[], bool]
+    ) -> None:
         assert driver.functions is not None
         self.remark = ""
         """Why there is no graph although there was to be one."""
         self._launches, self._driver, self._functions = launches, driver, driver.functions
-        self._words = LaunchWords(launches)
+        self._words = words
         self._queue = compiled(queue)
         self._graph: LaunchGraph | None = None
         self._graphs_work = graphs_work

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
@@ -62,10 +63,20 @@ class CudaKernel:
             DivisionError: An integer was divided by zero.
             DimError: An index is out of range.
         """
-        grid = self.device_kernel.grid
+        self._launch(self.device_kernel.grid.blocks, self._geometry, inputs, outputs)
+
+    def at(self, blocks: int, geometry: Any) -> Callable[[Sequence[Any], Sequence[Any]], None]:
+        """The same for other sizes, given what follows from these."""
+        return partial(self._launch, blocks, geometry)
+
+    @cached_property
+    def _geometry(self) -> Any:
+        return self.device_kernel.geometry
+
+    def _launch(self, blocks: int, geometry: Any, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         errors = self._module.zeros(1, "int32") if self.may_fail else self._errors
         arrays = [*inputs, *outputs]
-        self._driver.launch(self.handle, grid.blocks, grid.threads, arrays, self.device_kernel.geometry, errors)
+        self._driver.launch(self.handle, blocks, self.device_kernel.grid.threads, arrays, geometry, errors)
         if self.may_fail:
             check_status(int(errors[0]))
 

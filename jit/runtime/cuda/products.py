@@ -12,10 +12,11 @@ from jit.ir.op import Op
 from ..gpu import convolutions, operators
 from ..gpu.attention import attention_kernel, attention_nest
 from ..gpu.convolutions import SlidingWindow
-from ..gpu.device import device_kernel
+from ..gpu.device import DeviceKernel, device_kernel
 from ..kernels.nest import Buffer, Nest
 from ..targets.target import Target
 from .launching import CudaKernel, Driver, NoDriver
+from .open_kernels import OpenKernels
 
 Kernel = Callable[[Sequence[Any], Sequence[Any]], None]
 MOST_KERNELS = 4096
@@ -35,7 +36,10 @@ class CudaProducts:
         self._gpu, self._module = gpu, module
         self.driver = driver
         """Loads kernels and launches them."""
-        self._kernels: dict[Hashable, tuple[Nest, Kernel] | None] = {}
+        self._kernels: dict[Hashable, tuple[Buffer, Kernel] | None] = {}
+        """By the layouts of arrays: how the result lies, and the kernel."""
+        self._open: dict[Hashable, OpenKernels] = {}
+        """By what else decides on a kernel."""
 
     def computed(self, op: Op, values: Sequence[Any]) -> list[Any] | None:
         """The results of an operator, given its arguments; None if the library's functions shall compute them."""
@@ -60,30 +64,47 @@ class CudaProducts:
         numbers = tuple(_plain(value) for value in named.values() if not hasattr(value, "strides"))
         key = op.name, numbers, *map(_layout, arrays)
         if key not in self._kernels:
-            self._keep(key, self._chosen(op, named))
+            self._keep(key, self._chosen(op, numbers, named, arrays))
         found = self._kernels[key]
         if found is None:
             return None
-        nest, kernel = found
-        out = self._empty(nest.outputs[0])
+        buffer, kernel = found
+        out = self._empty(buffer)
         kernel(arrays, [out])
         return [out]
 
-    def _chosen(self, op: Op, named: Mapping[str, Any]) -> tuple[Nest, Kernel] | None:
+    def _chosen(
+        self, op: Op, numbers: Hashable, named: Mapping[str, Any], arrays: Sequence[Any]
+    ) -> tuple[Buffer, Kernel] | None:
         nest = operators.nest_of(op, {name: buffered(value) for name, value in named.items()})
         if nest is None or not operators.pays(op, nest, followed=False):
             return None
-        return nest, self._compiled(nest)
+        kernels = self._open.setdefault(
+            (op.name, numbers), OpenKernels(self._maker(op, named), self.driver, self._module)
+        )
+        return nest.outputs[0], kernels.at([*map(Buffer.like, arrays)])
 
-    def _keep(self, key: Hashable, found: tuple[Nest, Kernel] | None) -> None:
+    def _maker(self, op: Op, named: Mapping[str, Any]) -> Callable[..., DeviceKernel]:
+        """A function from layouts to the kernel of an operator, whose other arguments are among `named`."""
+        names = [name for name, value in named.items() if hasattr(value, "strides")]
+        others = {name: value for name, value in named.items() if name not in names}
+
+        def make(*buffers: Buffer) -> DeviceKernel:
+            nest = operators.nest_of(op, others | dict(zip(names, buffers, strict=True)))
+            if nest is None:
+                raise CompileError(f"{op.name} is no product for all sizes; compute it by CuPy")
+            return self._lowered(nest)
+
+        return make
+
+    def _keep(self, key: Hashable, found: tuple[Buffer, Kernel] | None) -> None:
         """Keep a kernel; the oldest goes where there are too many."""
         self._kernels[key] = found
         while len(self._kernels) > MOST_KERNELS:
             del self._kernels[next(iter(self._kernels))]
 
-    def _compiled(self, nest: Nest) -> Kernel:
-        kernel = device_kernel(nest, Target.nvidia(self._gpu[0]), self._gpu[1])
-        return CudaKernel(kernel, self.driver, self._module)
+    def _lowered(self, nest: Nest) -> DeviceKernel:
+        return device_kernel(nest, Target.nvidia(self._gpu[0]), self._gpu[1])
 
     def _empty(self, buffer: Buffer) -> Any:
         return self._module.empty(buffer.sizes, buffer.dtype.numpy)
@@ -96,14 +117,23 @@ class CudaProducts:
         key = "attention", scale, causal, *map(_layout, arrays)
         out = self._module.empty((*arrays[0].shape[:-1], arrays[2].shape[-1]), arrays[0].dtype)
         if key not in self._kernels:
-            q, k, v, *masks = map(Buffer.like, arrays)
-            nest = attention_nest(q, k, v, masks[0] if masks else None, Buffer.like(out))
-            kernel = attention_kernel(nest, Target.nvidia(self._gpu[0]), scale, causal)
-            self._keep(key, (nest, CudaKernel(kernel, self.driver, self._module)))
+            buffers = [*map(Buffer.like, (*arrays, out))]
+            kernels = self._open.setdefault(key[:3], self._attention_kernels(scale, causal))
+            self._keep(key, (buffers[-1], kernels.at(buffers)))
         found = self._kernels[key]
         assert found is not None
         found[1](arrays, [out])
         return [out]
+
+    def _attention_kernels(self, scale: float, causal: bool) -> OpenKernels:
+        """The kernels of attentions of all sizes."""
+
+        def make(q: Buffer, k: Buffer, v: Buffer, *rest: Buffer) -> DeviceKernel:
+            *masks, out = rest
+            nest = attention_nest(q, k, v, masks[0] if masks else None, out)
+            return attention_kernel(nest, Target.nvidia(self._gpu[0]), scale, causal)
+
+        return OpenKernels(make, self.driver, self._module)
 
     # -- several -------------------------------------------------------------------------------------------------
 
@@ -112,7 +142,7 @@ class CudaProducts:
         full = make.__name__, key, *map(_layout, (*inputs, out))
         if full not in self._kernels:
             nest = make(*map(Buffer.like, (*inputs, out)))
-            self._keep(full, (nest, self._compiled(nest)))
+            self._keep(full, (nest.outputs[0], CudaKernel(self._lowered(nest), self.driver, self._module)))
         found = self._kernels[full]
         assert found is not None
         found[1](inputs, [out])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable
-from functools import cache
+from functools import cache, cached_property
 from types import ModuleType
 from typing import Any, ClassVar
 from weakref import WeakValueDictionary
@@ -61,7 +61,7 @@ UNKNOWN = frozenset(("initial", "where", "signature"))
 """Arguments of numpy's functions that CuPy's do not take."""
 TOTAL = 1 << 34
 """The bytes of memory that the device says it has."""
-FACTS = frozenset(("shape", "dtype", "ndim", "size", "itemsize", "nbytes", "strides", "flags"))
+FACTS = frozenset(("ndim", "size", "itemsize", "nbytes", "flags"))
 
 # -- memory ------------------------------------------------------------------------------------------------------
 
@@ -116,13 +116,11 @@ def _memory_of(elements: Any) -> Memory:
 class MemoryPointer:
     """A place in an allocation."""
 
-    def __init__(self, mem: Memory, offset: int) -> None:
-        self.mem, self.offset = mem, offset
+    device_id = 0
+    """The number of the device."""
 
-    @property
-    def ptr(self) -> int:
-        """The address."""
-        return self.mem.ptr + self.offset
+    def __init__(self, mem: Memory, offset: int) -> None:
+        self.mem, self.offset, self.ptr = mem, offset, mem.ptr + offset
 
     def __add__(self, step: int) -> MemoryPointer:
         return MemoryPointer(self.mem, self.offset + step)
@@ -170,6 +168,21 @@ class SimulatedArray(NDArrayOperatorsMixin):
         self._memory = _memory_of(elements)
 
     @property
+    def dtype(self) -> Any:
+        """The dtype of its elements."""
+        return self._elements.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its sizes."""
+        return self._elements.shape
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Its steps in bytes."""
+        return self._elements.strides
+
+    @cached_property
     def data(self) -> MemoryPointer:
         """The place of its first element."""
         return MemoryPointer(self._memory, address_of(self._elements) - address_of(self._memory.owner))

@@ -1,15 +1,16 @@
-"""A stretch as it runs on a GPU for arrays of certain layouts: its kernels, and where their operands lie."""
+"""A stretch as it runs on a GPU: its kernels, which serve all sizes, where their operands lie, and its calls."""
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 from jit.ir import Graph, Node, TensorType, Value
 from jit.ir.errors import CompileError, Error
 from jit.ir.geometry import Geometry
+from jit.ir.sizes import any_symbolic
 from jit.passes.support.spaces import arguments
 
 from ..arrays.libraries import raise_explained
@@ -20,10 +21,12 @@ from ..kernels.nest import Buffer
 from ..plans.arena import Arena
 from ..plans.places import Layout, MemoryBlock, StepDeclined, Stretch, ValuePlace
 from ..plans.reshaped import whole_of
+from ..plans.sized_tables import SizedShapes, as_texts
+from ..plans.slots import SlotArena
 from ..plans.views import parts_of
 from .driver import out_of_memory
 from .launch_list import LaunchList
-from .launch_words import KernelLaunch
+from .launch_words import KernelLaunch, LaunchTables, OperandPlace
 from .launching import CudaKernel
 from .trial import graphs_work
 
@@ -41,9 +44,11 @@ class StretchPlaces:
 
     def __init__(self, stretch: Stretch, layouts: Sequence[Layout]) -> None:
         self.places: dict[Value, ValuePlace] = {}
+        self._inputs = len(stretch.inputs)
         self._outputs = {whole_of(value, stretch.views): number for number, value in enumerate(stretch.outputs)}
         self._users = _last_users(stretch, self._outputs)
-        self._arena = Arena()
+        sized = any(any_symbolic(value.type.sizes) for node in stretch.nodes for value in node.outputs)  # type: ignore[attr-defined]
+        self._arena: Arena | SlotArena = SlotArena() if sized else Arena()
         self._ending: dict[Node, list[int]] = {}
         for number, (value, layout) in enumerate(zip(stretch.inputs, layouts, strict=True)):
             strides = Buffer.like(layout).strides  # type: ignore[arg-type]
@@ -52,8 +57,21 @@ class StretchPlaces:
 
     @property
     def arena(self) -> int:
-        """The bytes of the arena."""
-        return self._arena.size
+        """The bytes of the arena, if it has no slots."""
+        return 0 if isinstance(self._arena, SlotArena) else self._arena.size
+
+    @property
+    def slots(self) -> list[list[int]]:
+        """The sizes of what lies in each slot; none if sizes are numbers."""
+        return [[*sizes] for sizes in self._arena.sizes] if isinstance(self._arena, SlotArena) else []
+
+    def operand(self, value: Value) -> OperandPlace:
+        """The place of a value for a launch."""
+        block, start = self.places[value].block, self.places[value].start
+        if block.kind != "temporary":
+            first = 1 if block.kind == "input" else 1 + self._inputs
+            return OperandPlace(first + block.number, start)
+        return OperandPlace(0, start, block.offset) if self.slots else OperandPlace(0, block.offset + start)
 
     def view(self, node: Node) -> None:
         """Place what a view shows."""
@@ -103,33 +121,88 @@ def _is_view(node: Node) -> bool:
     return node.kind.startswith("aten::") and arguments(node)[0].kind == "view"
 
 
-class StretchRun:
-    """The kernels of a stretch for certain layouts: callable with its inputs.
+class StretchKernels:
+    """The kernels of a stretch for certain layouts, which may speak of sizes: lowered once for all of these.
+
+    To be made in a block in which sizes are decided, if there are any.
 
     Args:
-        stretch: The nodes, with numbers for sizes.
+        stretch: The nodes.
         layouts: How its inputs lie.
+        names: The names of the symbols, in the order in which their values are given.
         library: The arrays of the GPU.
 
     Raises:
         StepDeclined: A node has no kernel.
     """
 
-    def __init__(self, stretch: Stretch, layouts: Sequence[Layout], library: Any) -> None:
-        self._stretch, self._library, self._module = stretch, library, library.module
-        self._outputs = [(value.type.sizes, value.type.dtype.numpy) for value in stretch.outputs]  # type: ignore[attr-defined]
-        self._inputs = len(stretch.inputs)
-        self._failing: list[Node] = []
+    def __init__(self, stretch: Stretch, layouts: Sequence[Layout], names: Sequence[str], library: Any) -> None:
+        self.stretch, self.library = stretch, library
+        self.failing: list[Node] = []
         """The nodes whose kernels report errors."""
-        self._arena = 0
-        launches = self._lowered(layouts)
-        self._launches = LaunchList(launches, library.driver, partial(graphs_work, library))
-        self._bases: Any = ctypes.c_int64 * (3 + self._inputs + len(self._outputs))
-        self._quiet = self._module.zeros(1, "int32")
+        self.launches, places = self._lowered(layouts)
+        outputs = [(as_texts(value.type.sizes), value.type.dtype.numpy) for value in stretch.outputs]  # type: ignore[attr-defined]
+        inputs = [(dtype, as_texts(shape), as_texts(strides)) for dtype, shape, strides in layouts]
+        self.shapes = SizedShapes(inputs, outputs, names)
+        """The layouts of inputs, and the shapes of outputs."""
+        self.tables = LaunchTables(self.launches, names, places.arena, places.slots)
+        self.bases: Any = ctypes.c_int64 * (3 + len(inputs) + len(outputs))
+        """The type of the bases of a call."""
+        self.quiet = library.module.zeros(1, "int32")
         """The errors of kernels that report none."""
 
+    def _lowered(self, layouts: Sequence[Layout]) -> tuple[list[KernelLaunch], StretchPlaces]:
+        places = StretchPlaces(self.stretch, layouts)
+        launches = []
+        for node in self.stretch.nodes:
+            if _is_view(node) and node.inputs[0] in places.places:
+                places.view(node)
+            else:
+                launches.append(self._launch(node, places))
+            places.end(node)
+        return launches, places
+
+    def _launch(self, node: Node, places: StretchPlaces) -> KernelLaunch:
+        body, inputs = _body_of(node)
+        try:
+            nest = group_nest(body, [Buffer.like(places.places[value].layout) for value in inputs])  # type: ignore[arg-type]
+            kernel: CudaKernel = self.library.kernel(nest)
+        except CompileError as error:
+            raise StepDeclined(node, error) from error
+        places.make(node)
+        operands = [places.operand(value) for value in (*inputs, *node.outputs)]
+        return KernelLaunch(kernel, self._errors(kernel, node), operands, _sourced(node))
+
+    def _errors(self, kernel: CudaKernel, node: Node) -> OperandPlace:
+        base = 1 + len(self.stretch.inputs) + len(self.stretch.outputs)
+        if not kernel.may_fail:
+            return OperandPlace(base + 1, 0)
+        self.failing.append(node)
+        return OperandPlace(base, FAILED * (len(self.failing) - 1))
+
+
+class StretchRun:
+    """The kernels of a stretch at some sizes: callable with its inputs.
+
+    Args:
+        kernels: The kernels.
+        sizes: The values of the symbols.
+    """
+
+    def __init__(self, kernels: StretchKernels, sizes: Sequence[int] = ()) -> None:
+        self.kernels = kernels
+        self._library, self._module = kernels.library, kernels.library.module
+        self._outputs = [(*made, number) for number, made in enumerate(kernels.shapes.at(sizes)[1])]
+        words = kernels.tables.at(sizes)
+        self._arena = words.arena
+        self._launches = LaunchList(kernels.launches, words, self._library.driver, partial(graphs_work, self._library))
+
     def __call__(self, arrays: Sequence[Any]) -> list[Any]:
-        """The outputs; waits for kernels that may fail.
+        """The outputs; see `launched`."""
+        return self.launched([array.data.ptr for array in arrays])
+
+    def launched(self, addresses: Sequence[int]) -> list[Any]:
+        """The outputs, given where the inputs lie; waits for kernels that may fail.
 
         Raises:
             DivisionError: An integer was divided by zero.
@@ -137,36 +210,39 @@ class StretchRun:
             OutOfMemoryError: The GPU has too little memory left.
             AcceleratorError: The driver has refused a kernel.
         """
-        with self._library.current():
-            try:
-                outputs = [self._made(self._module.empty, number) for number in range(len(self._outputs))]
-                self._queue(arrays, outputs)
-            except Error:
-                raise
-            except Exception as error:
-                self._raise_explained(error)
-                raise
+        if not self._library.is_current():
+            with self._library.current():
+                return self.launched(addresses)
+        try:
+            outputs = [self._made(*made) for made in self._outputs]
+            self._queue(addresses, outputs)
+        except Error:
+            raise
+        except Exception as error:
+            self._raise_explained(error)
+            raise
         return outputs
 
     def _raise_explained(self, error: Exception) -> None:
         """Raise the error of this package for one of the device's, if there is one, with the user's line."""
-        kernels = ", ".join(dict.fromkeys(map(_operators, self._stretch.nodes)))
+        nodes = self.kernels.stretch.nodes
+        names = ", ".join(dict.fromkeys(map(_operators, nodes)))
         try:
-            raise_explained(self._library, error, f"the kernels of {kernels}")
+            raise_explained(self._library, error, f"the kernels of {names}")
         except Error as found:
-            locate(found, _sourced(self._stretch.nodes[0]))
+            locate(found, _sourced(nodes[0]))
             raise
 
-    def _queue(self, arrays: Sequence[Any], outputs: Sequence[Any]) -> None:
+    def _queue(self, addresses: Sequence[int], outputs: Sequence[Any]) -> None:
         """Launch the kernels, in an arena of the call's own, and wait for those that may fail."""
-        module, failing = self._module, self._failing
-        arena = self._made(module.empty) if self._arena else self._quiet
-        errors = module.zeros(len(failing), "int32") if failing else self._quiet
-        used = (arena, *arrays, *outputs, errors, self._quiet)
-        self._library.driver.attach()
-        stream = module.cuda.get_current_stream().ptr
-        self._launches(self._bases(*[array.data.ptr for array in used]), stream)
-        if failing:
+        kernels, module, driver = self.kernels, self._module, self._library.driver
+        arena = self._made((self._arena,), "uint8", -1) if self._arena else kernels.quiet
+        errors = module.zeros(len(kernels.failing), "int32") if kernels.failing else kernels.quiet
+        made = [array.data.ptr for array in (*outputs, errors, kernels.quiet)]
+        driver.attach()
+        bases = kernels.bases(arena.data.ptr, *addresses, *made)
+        self._launches(bases, module.cuda.get_current_stream().ptr)
+        if kernels.failing:
             self._check(errors.get().tolist())
 
     @property
@@ -179,63 +255,27 @@ class StretchRun:
         """Whether calls launch a CUDA graph."""
         return self._launches.is_graph
 
-    def _made(self, empty: Callable[..., Any], output: int | None = None) -> Any:
+    def _made(self, shape: Sequence[int], dtype: Any, output: int) -> Any:
         """Memory for an output, or else for the arena."""
-        shape, dtype = ((self._arena,), "uint8") if output is None else self._outputs[output]
         try:
-            return empty(shape, dtype)
+            return self._module.ndarray(shape, dtype)
         except MemoryError as error:
-            made = self._stretch.nodes[0] if output is None else self._stretch.outputs[output].node
-            what = f"{self._arena} bytes of temporaries" if output is None else f"the result of {_operators(made)}"
-            raised = out_of_memory(what)
-            locate(raised, _sourced(made))
-            raise raised from error
+            stretch = self.kernels.stretch
+            made = stretch.nodes[0] if output < 0 else stretch.outputs[output].node
+            what = f"{self._arena} bytes of temporaries" if output < 0 else f"the result of {_operators(made)}"
+            try:
+                raise out_of_memory(what) from error
+            except Error as raised:
+                locate(raised, _sourced(made))
+                raise
 
     def _check(self, statuses: Sequence[int]) -> None:
-        for status, node in zip(statuses, self._failing, strict=True):
+        for status, node in zip(statuses, self.kernels.failing, strict=True):
             try:
                 check_status(status)
             except Exception as error:
                 locate(error, _sourced(node))
                 raise
-
-    # -- lowering ------------------------------------------------------------------------------------------------
-
-    def _lowered(self, layouts: Sequence[Layout]) -> list[KernelLaunch]:
-        places = StretchPlaces(self._stretch, layouts)
-        launches = []
-        for node in self._stretch.nodes:
-            if _is_view(node) and node.inputs[0] in places.places:
-                places.view(node)
-            else:
-                launches.append(self._launch(node, places))
-            places.end(node)
-        self._arena = places.arena
-        return launches
-
-    def _launch(self, node: Node, places: StretchPlaces) -> KernelLaunch:
-        body, inputs = _body_of(node)
-        read = [places.places[value] for value in inputs]
-        try:
-            nest = group_nest(body, [Buffer.like(place.layout) for place in read])  # type: ignore[arg-type]
-            kernel: CudaKernel = self._library.kernel(nest)
-        except CompileError as error:
-            raise StepDeclined(node, error) from error
-        places.make(node)
-        operands = [self._address(place) for place in (*read, *(places.places[value] for value in node.outputs))]
-        return KernelLaunch(kernel, self._errors(kernel, node), operands, _sourced(node))
-
-    def _address(self, place: ValuePlace) -> tuple[int, int]:
-        """The base of a place, and the bytes from there."""
-        first = {"temporary": 0, "input": 1, "output": 1 + self._inputs}[place.block.kind]
-        return first + place.block.number, place.block.offset + place.start
-
-    def _errors(self, kernel: CudaKernel, node: Node) -> tuple[int, int]:
-        base = 1 + self._inputs + len(self._outputs)
-        if not kernel.may_fail:
-            return base + 1, 0
-        self._failing.append(node)
-        return base, FAILED * (len(self._failing) - 1)
 
 
 def _body_of(node: Node) -> tuple[Graph, Sequence[Value]]:

@@ -3,34 +3,45 @@
 Comes between `plans.plan`, which cuts graphs into stretches, and `launch_list`. What passes between the kernels of a
 stretch lies in an arena, whose places follow from lifetimes as on the CPU. The arena and what leaves the stretch are
 memory of the call's own, from CuPy's pool: in the order of the stream, like all that is freed there.
+
+Note [Choices by size]
+    A stretch in whose nodes there are symbols is lowered with these, as on the CPU (Note [Plans for symbols] in
+    `plans.sized_code`): numbers of blocks, geometries and offsets are words that are evaluated for each new size. Which
+    kernel it is may follow from a size, too, such as how many threads share a row. What was decided is a condition on
+    sizes; those that do not meet it have the stretch lowered once more. Arrays that lie otherwise than the graph says
+    have it lowered for their layouts alone.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
-from jit.ir import Graph, Node, find, kernel_of
+from jit.ir import Node, find, kernel_of
 from jit.ir.errors import CompileError
+from jit.ir.size_conditions import SizeConditions, compiled
 from jit.ir.size_uses import symbols_in
-from jit.ir.sizes import SizeSymbol
+from jit.ir.sizes import SizeSymbol, deciding
 from jit.ir.types import UNDEFINED
 from jit.passes.support.spaces import is_made_up
 from jit.passes.support.symbolic_sizes import put_numbers
 
 from ..arrays.interpreter import Interpreter
 from ..arrays.libraries import library_on
-from ..arrays.programs import Registers
+from ..arrays.programs import Program, Registers
 from ..gpu.fused_product import may_lead
 from ..kernels import fusion
 from ..plans.native import graph_of
 from ..plans.places import Layout, Stretch
+from ..plans.sized_tables import SizedShapes, as_texts
 from ..plans.steps import is_free_view, is_plain
-from .stretch_runs import StretchRun
+from .stretch_runs import StretchKernels, StretchRun
 
 MOST_RUNS = 256
 """The most sizes and layouts for which a stretch is kept."""
+MOST_VARIANTS = 16
+"""The most ways in which a stretch is lowered for sizes."""
 
 
 class DeviceStretches:
@@ -76,6 +87,7 @@ class DeviceStretches:
                 r[result] = value
 
         run.touched = (*results, *inputs, *([sizes] if native.is_sized else []))  # type: ignore[attr-defined]
+        run.device_call, run.sizes = native, sizes if native.is_sized else None  # type: ignore[attr-defined]
         return run
 
 
@@ -98,19 +110,25 @@ class DeviceCall:
         self.results: list[int] = []
         """The registers of its outputs."""
         self.is_sized = bool(symbols_in(stretch.nodes))
-        self._symbols, self._library = symbols, library
+        self._symbols, self._library = tuple(symbols) if self.is_sized else (), library
+        self._layouts = [Layout.of(value.type) for value in stretch.inputs]  # type: ignore[arg-type]
+        self._declared = _shapes_of(self._layouts, self._symbols)
+        self._variants: list[_Variant] = []
         self._runs: dict[Any, Any] = {}
         self._lock = threading.Lock()
         if not self.is_sized:
-            layouts = [Layout.of(value.type) for value in stretch.inputs]  # type: ignore[arg-type]
-            self._runs[_key((), layouts)] = StretchRun(stretch, layouts, library)
+            kernels = StretchKernels(stretch, self._layouts, (), library)
+            self._runs[_key((), self._layouts)] = StretchRun(kernels)
 
     def __call__(self, sizes: tuple[int, ...], arrays: Sequence[Any]) -> Sequence[Any]:
         """The outputs."""
-        key = _key(sizes, arrays)
-        run = self._runs.get(key) or self._made(key, sizes, arrays)
-        outputs: Sequence[Any] = run(arrays)
+        outputs: Sequence[Any] = self.run_at(sizes, arrays)(arrays)
         return outputs
+
+    def run_at(self, sizes: tuple[int, ...], arrays: Sequence[Any]) -> Any:
+        """What computes the outputs for arrays that lie as these: a `StretchRun`, or the operators one by one."""
+        key = _key(sizes, arrays)
+        return self._runs.get(key) or self._made(key, sizes, arrays)
 
     @property
     def runs(self) -> list[StretchRun]:
@@ -124,30 +142,104 @@ class DeviceCall:
 
     def _made(self, key: Any, sizes: tuple[int, ...], arrays: Sequence[Any]) -> Any:
         with self._lock:
-            run = self._runs[key] = self._compiled(sizes, [Layout(a.dtype, a.shape, a.strides) for a in arrays])
+            run = self._runs[key] = self._ready(sizes, [Layout(a.dtype, a.shape, a.strides) for a in arrays])
             while len(self._runs) > MOST_RUNS:
                 del self._runs[next(iter(self._runs))]
         return run
 
-    def _compiled(self, sizes: tuple[int, ...], layouts: Sequence[Layout]) -> Any:
-        """The kernels for some sizes and layouts; kernel by kernel, or its operators, where one has no code there."""
-        body, mapping = graph_of(self.stretch)
-        put_numbers(body, dict(zip(self._symbols, sizes, strict=True)) if self.is_sized else {})
-        views = {mapping[view.output].node: None for view in self.stretch.views}
-        outputs = [mapping[value] for value in self.stretch.outputs]
+    def _ready(self, sizes: tuple[int, ...], layouts: Sequence[Layout]) -> Any:
+        """The kernels for some sizes and layouts; its operators, one by one, where one has no code there."""
         try:
-            return StretchRun(Stretch(list(body.nodes), list(body.inputs), outputs, views), layouts, self._library)
+            if self.is_sized and all(map(Layout.fits, layouts, self._declared.at(sizes)[0])):
+                return StretchRun(self._kernels_at(sizes), sizes)
+            return StretchRun(StretchKernels(self._numbered(sizes), layouts, (), self._library))
         except CompileError:
-            return _interpreted(body)
+            return _interpreted(self._numbered(sizes))
+
+    def _kernels_at(self, sizes: tuple[int, ...]) -> StretchKernels:
+        """The kernels that serve some sizes, and others."""
+        found = next((variant.kernels for variant in self._variants if variant.holds(*sizes)), None)
+        if found is not None:
+            return found
+        conditions = SizeConditions(dict(zip(self._symbols, sizes, strict=True)))
+        names = [symbol.name for symbol in self._symbols]
+        with deciding(conditions):
+            kernels = StretchKernels(self.stretch, self._layouts, names, self._library)
+        self._variants = [_Variant(kernels, compiled(conditions.found, self._symbols)), *self._variants][:MOST_VARIANTS]
+        return kernels
+
+    def _numbered(self, sizes: tuple[int, ...]) -> Stretch:
+        """The stretch with numbers for its sizes."""
+        if not self.is_sized:
+            return self.stretch
+        body, mapping = graph_of(self.stretch)
+        put_numbers(body, dict(zip(self._symbols, sizes, strict=True)))
+        views = {mapping[view.output].node: None for view in self.stretch.views}
+        return Stretch(list(body.nodes), list(body.inputs), [mapping[value] for value in self.stretch.outputs], views)
 
 
-def _interpreted(body: Graph) -> Any:
-    interpreter = Interpreter(body)
+class _Variant(NamedTuple):
+    """Kernels for many sizes."""
+
+    kernels: StretchKernels
+    holds: Callable[..., bool]
+    """Whether they are right for some, see Note [Choices by size]."""
+
+
+def _shapes_of(layouts: Sequence[Layout], symbols: Sequence[SizeSymbol]) -> SizedShapes:
+    texts = [(dtype, as_texts(shape), as_texts(strides)) for dtype, shape, strides in layouts]
+    return SizedShapes(texts, (), [symbol.name for symbol in symbols])
+
+
+def _interpreted(stretch: Stretch) -> Any:
+    interpreter = Interpreter(graph_of(stretch)[0])
     return lambda arrays: interpreter.run(0, arrays)[0]
 
 
 def _key(sizes: tuple[int, ...], arrays: Sequence[Any]) -> Any:
     return sizes, *[(array.shape, array.strides) for array in arrays]
+
+
+def launcher_of(
+    program: Program, count: int, arrays: Sequence[Any], results: Sequence[int]
+) -> Callable[[Sequence[int]], Sequence[Any]] | None:
+    """A function that launches the one stretch of a program of the first stage; None if there is more to it.
+
+    It takes the addresses of the program's inputs, which are to lie as `arrays` do, and to stay alive meanwhile.
+
+    Args:
+        program: The program.
+        count: The number of registers.
+        arrays: The inputs of some call.
+        results: The numbers of the stretch's outputs that it gives.
+    """
+    native, sizes = only_device_call(program)
+    if native is None:
+        return None
+    registers: list[Any] = [None] * count
+    for register, array in zip(program.inputs, arrays, strict=True):
+        registers[register] = array
+    if sizes is not None:
+        program.instructions[0](registers)
+    run = native.run_at(() if sizes is None else registers[sizes], [registers[read] for read in native.reads])
+    if not isinstance(run, StretchRun):
+        return None
+    places = [program.inputs.index(read) for read in native.reads]
+
+    def launch(addresses: Sequence[int]) -> Sequence[Any]:
+        outputs = run.launched([addresses[place] for place in places])
+        return [outputs[number] for number in results]
+
+    return launch
+
+
+def only_device_call(program: Program) -> tuple[DeviceCall | None, int | None]:
+    """The one stretch that a program consists of, and the register of its sizes; None if there is more to it."""
+    if not program.instructions:
+        return None, None
+    *before, last = program.instructions
+    native, sizes = getattr(last, "device_call", None), getattr(last, "sizes", None)
+    return (native, sizes) if native is not None and len(before) == (sizes is not None) else (None, None)
 
 
 def stretches_on(device: str) -> DeviceStretches | None:

@@ -13,7 +13,7 @@ from jit.ir.errors import Error
 
 from ..kernels.nest import pointwise_nest
 from .graphs import GraphRefused, LaunchGraph
-from .launch_words import KernelLaunch, LaunchWords
+from .launch_words import KernelLaunch, LaunchTables, OperandPlace
 from .launching import Driver
 
 POINTS = 4096
@@ -42,8 +42,9 @@ def _try(library: Any) -> bool:
     found = [[module.zeros(POINTS, "float32") for _ in range(2)] for _ in given]
     kernel = library.kernel(pointwise_nest(lambda m, x: x + x, [given[0]], [given[0]], name="trial"))
     node = Node(None, "prim::Native", (), {})
-    launches = [KernelLaunch(kernel, (3, 0), ((at, 0), (at + 1, 0)), node) for at in range(2)]
-    graph, quiet = LaunchGraph(LaunchWords(launches), driver.functions), module.zeros(1, "int32")
+    places = [OperandPlace(base, 0) for base in range(4)]
+    launches = [KernelLaunch(kernel, places[3], places[at : at + 2], node) for at in range(2)]
+    graph, quiet = LaunchGraph(LaunchTables(launches).at(), driver.functions), module.zeros(1, "int32")
     driver.attach()
     for array, results in zip(given, found, strict=True):
         bases = (ctypes.c_int64 * 4)(*[a.data.ptr for a in (array, *results, quiet)])

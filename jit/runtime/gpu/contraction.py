@@ -32,10 +32,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from jit.ir.dtypes import DType, float32, float64
+from jit.ir.sizes import estimating
 
 from ..kernels.nest import Access, Nest, NestStep, Reduce
 from ..kernels.schedule import Loops
-from .schedule import Grid, divider
+from .schedule import Grid, LaunchNumber, divider
 
 
 @dataclass(frozen=True)
@@ -176,9 +177,9 @@ class ProductGrid(Grid):
     """The tiles along the columns."""
 
     @property
-    def numbers(self) -> dict[tuple[Hashable, ...], int]:
+    def numbers(self) -> dict[tuple[Hashable, ...], LaunchNumber]:
         """The numbers that a kernel may ask for besides those of its nest."""
-        found: dict[tuple[Hashable, ...], int] = {}
+        found: dict[tuple[Hashable, ...], LaunchNumber] = {}
         for name, count in (("down", self.down), ("across", self.across)):
             found[name,] = count
             found["times", name], found["shift", name] = divider(count)
@@ -187,6 +188,7 @@ class ProductGrid(Grid):
         return found
 
 
+@estimating()
 def product_grid(found: Contraction, loops: Loops, multiprocessors: int) -> ProductGrid:
     """The grid for a product: large tiles, if there are enough of them for all multiprocessors."""
     grids = [_grid_of(tile, found, loops) for tile in found.tiles]

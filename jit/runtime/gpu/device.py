@@ -23,7 +23,7 @@ from .contraction import contraction, product_grid
 from .kept import without_kept
 from .lowering import lower
 from .ptxas import Assembled, assemble
-from .schedule import Grid, grid, turned
+from .schedule import Grid, LaunchNumber, grid, turned
 
 
 @dataclass(frozen=True)
@@ -63,12 +63,17 @@ class DeviceKernel:
         return self.assembly
 
     @property
-    def geometry(self) -> Any:
-        """The numbers that it is launched with, as ctypes' int64 array: the second parameter, by value."""
+    def numbers(self) -> list[LaunchNumber]:
+        """The numbers that it is launched with, in the order in which it reads them."""
         own, function = self.grid.numbers, self.function
         others = replace(function, numbers=tuple(name for name in function.numbers if name not in own))
         rest = iter(geometry_of(self.nest, self.loops, others))
-        return words_of([own[name] if name in own else next(rest) for name in function.numbers])
+        return [own[name] if name in own else next(rest) for name in function.numbers]
+
+    @property
+    def geometry(self) -> Any:
+        """The same as ctypes' int64 array: the second parameter, by value."""
+        return words_of(self.numbers)  # type: ignore[arg-type]
 
     def assemble(self) -> Assembled:
         """The machine code that ptxas makes of the PTX, see `ptxas.assemble`."""

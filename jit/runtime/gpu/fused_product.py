@@ -94,8 +94,8 @@ def _is_group(node: Node) -> bool:
     op = find(node.kind)
     if op is None or op.kind != "pointwise" or len(node.outputs) > 1 or not _is_elsewhere(node.output):
         return False
-    fixed = all(isinstance(v.type, TensorType) for v in node.inputs)
-    return fixed and not any(type(leaf) is SizeExpr for leaf in leaves((node.args, node.attributes))) and supports(node)
+    here = all(map(_is_elsewhere, node.inputs))  # a number may lie on the CPU
+    return here and not any(type(leaf) is SizeExpr for leaf in leaves((node.args, node.attributes))) and supports(node)
 
 
 def group_of(node: Node) -> tuple[list[Value], Graph]:

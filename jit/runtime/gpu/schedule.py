@@ -51,6 +51,9 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from jit.ir.sizes import SizeExpr, divides, estimating, least
 
 from ..kernels.lanes import LONG, MODERATE, lanes
 from ..kernels.nest import Access, Nest, Operand, Reduce
@@ -133,23 +136,38 @@ class Grid:
         return math.prod(self.counts)
 
     @property
-    def numbers(self) -> dict[tuple[Hashable, ...], int]:
+    def numbers(self) -> dict[tuple[Hashable, ...], LaunchNumber]:
         """The numbers that a kernel may ask for besides those of its nest."""
         turns = -(-self.units // (self.blocks * self.threads * self.vectors))
-        found: dict[tuple[Hashable, ...], int] = {("blocks",): self.blocks, ("turns",): turns, ("units",): self.units}
+        found: dict[tuple[Hashable, ...], LaunchNumber] = {("blocks",): self.blocks, ("turns",): turns}
+        found["units",] = self.units
         for loop, count in enumerate(self.counts):
             found["count", loop] = count
             found["times", loop], found["shift", loop] = divider(count)
         return found
 
 
-def divider(count: int) -> tuple[int, int]:
+class DividerNumber(NamedTuple):
+    """A number for divisions by a size that is not known yet."""
+
+    name: str
+    """"times" or "shift"."""
+    divisor: SizeExpr
+
+
+LaunchNumber = int | DividerNumber
+"""A number that a kernel is launched with."""
+
+
+def divider(count: int) -> tuple[LaunchNumber, LaunchNumber]:
     """(times, shift) for divisions by `count`, see Note [Divisions by numbers known at launch].
 
     >>> times, shift = divider(7)
     >>> ((10**9 * times >> 32) + 10**9 >> shift) == 10**9 // 7
     True
     """
+    if type(count) is SizeExpr:
+        return DividerNumber("times", count), DividerNumber("shift", count)
     shift = (count - 1).bit_length()
     return ((1 << 32) * ((1 << shift) - count)) // count + 1, shift
 
@@ -182,26 +200,29 @@ def _points(nest: Nest, loops: Loops, dialect: Dialect, multiprocessors: int) ->
     units = math.prod(counts)
     many = loops.reduced and not is_contraction(nest)
     ahead = _ahead(nest, loops.extents[-1], side, 2 if side > 1 else 1) if many else 1
-    group = min(dialect.warp, _power_of_two(units))
-    teams = _teams(nest, loops, dialect, -(-units // group), group, side)
-    if teams > 1:
-        return Grid("columns", -(-units // group), group * teams, counts, group, teams, side, 1, ahead)
-    blocks = min(-(-units // (THREADS * vectors)), BLOCKS * multiprocessors)
+    if many:
+        group = _power_of_two(units, dialect.warp)
+        teams = _teams(nest, loops, dialect, -(-units // group), group, side)
+        if teams > 1:
+            return Grid("columns", -(-units // group), group * teams, counts, group, teams, side, 1, ahead)
+    blocks = least(-(-units // (THREADS * vectors)), BLOCKS * multiprocessors)
     return Grid("points", blocks, THREADS, counts, 1, 1, side, vectors, ahead)
 
 
+@estimating()
 def _ahead(nest: Nest, turns: int, lanes: int, times: int = 1) -> int:
     """The turns of a loop whose loads go ahead: fewer if bodies are long, and not more than there are."""
     loads = LOADS // 4 if nest.cost > VERY_DEAR else LOADS // 2 if nest.scans else LOADS * times
     return min(max(loads // lanes, 1), _power_of_two(turns))
 
 
+@estimating()
 def _teams(nest: Nest, loops: Loops, dialect: Dialect, groups: int, group: int, lanes: int, turn: int = 1) -> int:
     """The teams of a row, see Note [Teams]: 1 if so many groups of threads are enough.
 
     What teams come to has to find room in shared memory: `lanes` numbers of each thread for each accumulator.
     """
-    if is_contraction(nest) or not loops.reduced:
+    if is_contraction(nest):
         return 1
     outermost, most = loops.extents[loops.parallel], MOST_TEAMS
     pieces = outermost if loops.reduced > 1 else -(-outermost // (BLOCK * turn))
@@ -223,9 +244,15 @@ def _scans_alone(nest: Nest) -> bool:
     return not any(isinstance(result, Reduce) for step in nest.steps for result in step.results)
 
 
-def _power_of_two(number: int) -> int:
-    """The least that is not below a number."""
-    return 1 << (number - 1).bit_length()
+def _power_of_two(number: int, most: int | None = None) -> int:
+    """The least that is not below a number, or `most`; of a size, it is decided between which two powers it lies."""
+    if most is not None and 2 * number > most:
+        return most
+    with estimating():
+        found = 1 << (int(number) - 1).bit_length()
+    is_between = found >= number and (found == 1 or 2 * number > found)  # a condition on sizes
+    assert is_between
+    return found
 
 
 # -- rows --------------------------------------------------------------------------------------------------------
@@ -235,7 +262,7 @@ def _rows(nest: Nest, loops: Loops, dialect: Dialect) -> Grid:
     """A warp or less for each row."""
     counts = loops.extents[: loops.parallel]
     row = loops.extents[loops.lane]
-    turn = min(lanes(nest, loops, _ANY), _power_of_two(row))
+    turn = _power_of_two(row, lanes(nest, loops, _ANY))
     group = min(turn, dialect.warp)
     several = turn // group
     ahead = _ahead(nest, -(-row // turn), several, 2 if LONG_ROW < row <= BLOCK * turn else 1)
@@ -255,7 +282,7 @@ def _held(nest: Nest, loops: Loops, dialect: Dialect, group: int, stride: int) -
         return rows, 0
     row = loops.extents[loops.lane]
     step = max(stride, _power_of_two(row) // 8)  # few kernels for all lengths
-    capacity = -(-row // step) * step
+    capacity = int(-(-row // step)) * step
     while rows * group > dialect.warp and rows * capacity * held.bytes_of_point > dialect.held_bytes:
         rows //= 2
     return (rows, capacity) if rows * capacity * held.bytes_of_point <= dialect.held_bytes else (THREADS // group, 0)
@@ -278,7 +305,13 @@ def _side(nest: Nest, loops: Loops) -> int:
     buffers = [nest.inputs[a.buffer] for a in nest.reads] + [nest.outputs[a.buffer] for a in nest.writes]
     widest = max(buffer.dtype.itemsize for buffer, motion in zip(buffers, motions, strict=True) if motion == UNIT)
     side, extent = min(VECTOR_BYTES // widest, LANES), loops.extents[loops.lane]
-    return side if extent % side == 0 or extent >= 16 * side else 1
+    return side if divides(side, extent) or _is_long(extent, side) else 1
+
+
+@estimating()
+def _is_long(extent: int, side: int) -> bool:
+    """Whether few threads have less than a vector to do."""
+    return extent >= 16 * side
 
 
 def _moves_index(nest: Nest, loops: Loops, access: Access) -> bool:
@@ -314,10 +347,19 @@ def crossing(nest: Nest, loops: Loops) -> int | None:
     writes = range(len(nest.reads), len(nest.reads) + len(nest.writes))
     for loop in range(loops.parallel):
         there = [o for o in nest.steps[0].reads if lies_along(nest, loops, o, loop)]
-        square = min(loops.extents[loop], loops.extents[loops.lane]) >= SQUARE // 2
-        if square and 0 < len(there) <= MOST_CROSSING and all(loops.motion(w, loops.lane) == UNIT for w in writes):
+        if (
+            _is_square(loops, loop)
+            and 0 < len(there) <= MOST_CROSSING
+            and all(loops.motion(w, loops.lane) == UNIT for w in writes)
+        ):
             return loop
     return None
+
+
+@estimating()
+def _is_square(loops: Loops, loop: int) -> bool:
+    """Whether blocks of squares would not be mostly empty."""
+    return min(loops.extents[loop], loops.extents[loops.lane]) >= SQUARE // 2
 
 
 MOST_CROSSING = 4

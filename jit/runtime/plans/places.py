@@ -29,6 +29,12 @@ class Layout(NamedTuple):
         """Bytes per element."""
         return int(self.dtype.itemsize)
 
+    def fits(self, other: Layout) -> bool:
+        """Whether it is the same, but for steps along dims of one element."""
+        steps = zip(self.shape, self.strides, other.strides, strict=True)
+        same = self.shape == other.shape and self.dtype == other.dtype
+        return same and all(n == 1 or a == b for n, a, b in steps)
+
     @staticmethod
     def of(type: TensorType) -> Layout:
         """The layout of a value of this type in memory."""

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from jit.ir.sizes import SizeExpr, SizeSymbol, any_symbolic
+from jit.ir.sizes import SizeSymbol, any_symbolic
 
 from ..arrays.programs import locate
 from ..kernels.codegen import check_status
@@ -31,7 +31,7 @@ from ..kernels.sized import sizes_in
 from ..kernels.work import Work
 from .parts import QUICK
 from .places import Layout, Step, Stretch
-from .sized_tables import SizedShapes, SizedStep, SizedTables, SlotWords
+from .sized_tables import SizedShapes, SizedStep, SizedTables, SlotWords, as_texts
 from .sized_words import SizedWords
 from .slots import Slots, slots_of
 from .steps import StretchLowering
@@ -89,8 +89,8 @@ class SizedCode:
         words += [0 if self._is_late(step) else step.work.panels for step in steps]
         words.append(touched_by(steps) if all(step.work.is_linear for step in steps) else QUICK)
         slots = arena.words_of(self.slots, words)
-        outputs = [(_as_texts(shape), dtype) for shape, dtype in outputs_of(self._stretch)]
-        shapes = [(dtype, _as_texts(shape), _as_texts(strides)) for dtype, shape, strides in layouts]
+        outputs = [(as_texts(shape), dtype) for shape, dtype in outputs_of(self._stretch)]
+        shapes = [(dtype, as_texts(shape), as_texts(strides)) for dtype, shape, strides in layouts]
         return SizedTables(
             symbols, SizedShapes(shapes, outputs, self._names), SizedWords.of(words, self._names),
             np.array(pointers, np.intp), [self._sized_step(*each) for each in zip(steps, starts, choices, strict=True)],
@@ -163,8 +163,3 @@ class _ArenaPlaces:
         words += [size for sizes in slots.sizes for size in sizes]
         places, numbers = np.array(self.in_slots, np.intp).reshape(-1, 2).T
         return SlotWords(first, starts, places, numbers, np.array(self.scratch, np.intp))
-
-
-def _as_texts(shape: Sequence[int]) -> tuple[Any, ...]:
-    """A shape with texts in the place of expressions."""
-    return tuple(str(size) if type(size) is SizeExpr else size for size in shape)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from jit.ir.sizes import SizeSymbol
+from jit.ir.sizes import SizeExpr, SizeSymbol
 
 from ..arrays.arrays import address_of
 from ..kernels.codegen import compile_nests
@@ -61,6 +61,11 @@ class SizedShapes:
         """The shapes in which there are sizes, for an entry."""
         inputs = {index: (*self.layouts[index][1:], self.layouts[index].itemsize) for index in self._open_inputs}
         return entry.OpenShapes(inputs, self.outputs, names)
+
+
+def as_texts(shape: Sequence[int]) -> Shape:
+    """A shape with texts in the place of expressions."""
+    return tuple(str(size) if type(size) is SizeExpr else size for size in shape)
 
 
 def _is_open(shape: Shape) -> bool:

@@ -26,10 +26,43 @@ class Slots:
     """The slot of each temporary."""
 
 
+class SlotArena:
+    """Slots that are taken and given back."""
+
+    def __init__(self) -> None:
+        self.sizes: list[dict[int, None]] = []
+        """As in `Slots`."""
+        self._free: list[int] = []
+        self._present: list[int] = []
+
+    @estimating()
+    def take(self, nbytes: int) -> int:
+        """The number of the free slot whose size is nearest to `nbytes`; of a new one if there is none."""
+        slot = min(self._free, key=lambda number: abs(self._present[number] - nbytes), default=len(self._present))
+        if slot == len(self._present):
+            self._present.append(0)
+            self.sizes.append({})
+        else:
+            self._free.remove(slot)
+        self.grow(slot, nbytes)
+        return slot
+
+    @estimating()
+    def grow(self, slot: int, nbytes: int) -> None:
+        """Let a slot have room for a temporary of `nbytes`."""
+        self._present[slot] = max(self._present[slot], int(nbytes))
+        self.sizes[slot][nbytes] = None
+
+    def give(self, slot: int) -> None:
+        """A slot is free again."""
+        self._free.append(slot)
+
+
 @estimating()
 def slots_of(lowering: StretchLowering) -> Slots:
     """Slots for the temporaries of a stretch; one that dies where another of its size is made may hand its slot on."""
-    slots, free, present = Slots(), list[int](), list[int]()
+    arena = SlotArena()
+    slots = Slots(arena.sizes)
     starting, ending = _lives(lowering)
     for number, step in enumerate(lowering.steps):
         handed: set[int] = set()
@@ -40,12 +73,13 @@ def slots_of(lowering: StretchLowering) -> Slots:
                 dying.remove(heir)
                 slot = slots.numbers[heir]
                 handed.add(slot)
+                arena.grow(slot, block.nbytes)
             else:
-                slot = _chosen(free, present, int(block.nbytes))
+                slot = arena.take(block.nbytes)
             slots.numbers[block] = slot
-            _grow(slots, present, slot, block.nbytes)
-        over = [b for b in ending.get(number, ()) if slots.numbers[b] not in handed or b.first == number]
-        free += [slots.numbers[block] for block in over]
+        for block in ending.get(number, ()):
+            if slots.numbers[block] not in handed or block.first == number:
+                arena.give(slots.numbers[block])
     return slots
 
 
@@ -58,20 +92,3 @@ def _lives(lowering: StretchLowering) -> tuple[Mapping[int, list[MemoryBlock]], 
             starting.setdefault(block.first, []).append(block)
             ending.setdefault(block.last, []).append(block)
     return starting, ending
-
-
-def _chosen(free: list[int], present: list[int], wanted: int) -> int:
-    """The free slot whose size is nearest to what is wanted; a new one if there is none."""
-    if not free:
-        return len(present)
-    slot = min(free, key=lambda number: abs(present[number] - wanted))
-    free.remove(slot)
-    return slot
-
-
-def _grow(slots: Slots, present: list[int], slot: int, nbytes: int) -> None:
-    if slot == len(present):
-        present.append(0)
-        slots.sizes.append({})
-    present[slot] = max(present[slot], int(nbytes))
-    slots.sizes[slot][nbytes] = None

@@ -31,13 +31,14 @@ from jit.eager.pytree import TENSOR, Structure, unflatten
 from jit.eager.tensors import Storage, Tensor, tensor_of
 from jit.ir import Node, find
 from jit.ir.devices import DEFAULT, device
-from jit.ir.graph import Ref
 from jit.runtime.plans import entry
 from jit.runtime.plans.sized_calls import NativeAtSizes
 
 from ..surroundings.native_checks import native_checks
 from ..surroundings.native_tensors import input_of, slots_of_tensors
 from ..surroundings.peeking import is_a
+from .device_shortcuts import DeviceArrays, DeviceCalls, on_device
+from .orders import order_of
 from .shortcut_history import with_history
 from .sized_shortcuts import Fitting, for_all_sizes
 
@@ -57,14 +58,16 @@ def shortcut(call: TracedCall, recording: Recording) -> Shortcut | None:
         return None
     items = [item for argument in call.args for item in _items(argument)]
     owners = recording.inputs(call.leaves, call.world.tensors, call.numbers)
+    if any(type(owner._array) is not np.ndarray for owner in owners):
+        return _of_device(call, recording, items, owners)
     plan = recording.plan(recording.chains[0], recording.sizes_of(owners))
     native = plan.interpreter.native_call(0, [owner._array for owner in owners])
-    order = None if native is None else _order(native, plan, recording)
+    order = None if native is None else order_of(native, plan, recording)
     if native is None or order is None:
         return None
     if recording.general and not isinstance(native, NativeAtSizes):  # nothing in it could be let be for other sizes
         return None
-    keeps = bool(recording.differentiable) and any(t.requires_grad for t in owners)
+    keeps = _keeps(recording, owners)
     inputs = _inputs(items, owners, plan, native, keeps)
     wrapping = _wrapping(recording.result.structure == TENSOR, context.INFERENCE.get())
     if inputs is None or wrapping is None:
@@ -74,6 +77,50 @@ def shortcut(call: TracedCall, recording: Recording) -> Shortcut | None:
     if not keeps:
         tables.order, tables.wrapping = order, wrapping
     tables.apart = len(call.leaves)
+    _look_around(tables, call, recording, items, keeps)
+    run: Shortcut = entry.make_entry(tables)
+    fitting = Fitting(run, recording, plan, native, recording.sizes_of(owners)) if recording.general else None
+    if keeps:
+        run = with_history(run, recording, plan, native, owners, _positions(items), order, fitting)
+    if fitting is not None:
+        run = for_all_sizes(run, fitting, recording, items)
+    return _unpacking(_structured(_following_bases(run, items), recording.result.structure), call.args)
+
+
+def _of_device(call: TracedCall, recording: Recording, items: Sequence[Any], owners: Sequence[Any]) -> Shortcut | None:
+    """The same for tensors on one GPU."""
+    if any(type(owner._array) is not type(owners[0]._array) for owner in owners):
+        return None
+    keeps, positions = _keeps(recording, owners), _positions(items)
+    inputs = [_found_in(owner, index, positions, keeps) for index, owner in enumerate(owners)]
+    if None in inputs:
+        return None
+    tables = entry.Tables(inputs, (), np.zeros(1, np.int64), 0, 0, (), _succeeds, False, reads=0)  # type: ignore[arg-type]
+    _look_around(tables, call, recording, items, keeps)
+    inference = context.INFERENCE.get()
+    arrays = DeviceArrays(positions, owners[len(positions) :], owners[0]._array)
+    calls = DeviceCalls(recording, owners, len(positions), keeps)
+    run = on_device(entry.make_entry(tables), recording, arrays, calls, inference)
+    return _unpacking(_following_bases(run, items), call.args)
+
+
+def _succeeds(status: int) -> None:
+    """Nothing: a program without steps does not fail."""
+
+
+def _keeps(recording: Recording, owners: Sequence[Any]) -> bool:
+    """Whether the results of a call have a history."""
+    return bool(recording.differentiable) and any(t.requires_grad for t in owners)
+
+
+def _positions(items: Sequence[Any]) -> list[int]:
+    return [i for i, item in enumerate(items) if is_a(item, Tensor)]
+
+
+def _look_around(
+    tables: entry.Tables, call: TracedCall, recording: Recording, items: Sequence[Any], keeps: bool
+) -> None:
+    """Let an entry compare what is not in arrays, see Note [What a shortcut looks at]."""
     tables.arguments = len(items)
     tables.statics = [(i, a) for i, a in enumerate(items) if not is_a(a, Tensor)]
     tables.contexts = [(context.TRACE, None), (context.GRAD_ENABLED, call.key.grad_mode)]
@@ -84,15 +131,7 @@ def shortcut(call: TracedCall, recording: Recording) -> Shortcut | None:
         tables.contexts.append((DEFAULT, device(call.key.home.split()[0])))
     if keeps:
         tables.contexts.append((context.SAVING, None))
-    native_checks(call.world.surroundings, {id(given.object) for given in inputs}).fill(tables)
-    run: Shortcut = entry.make_entry(tables)
-    fitting = Fitting(run, recording, plan, native, recording.sizes_of(owners)) if recording.general else None
-    if keeps:
-        positions = [i for i, a in enumerate(items) if is_a(a, Tensor)]
-        run = with_history(run, recording, plan, native, owners, positions, order, fitting)
-    if fitting is not None:
-        run = for_all_sizes(run, fitting, recording, items)
-    return _unpacking(_structured(_following_bases(run, items), recording.result.structure), call.args)
+    native_checks(call.world.surroundings, {id(given.object) for given in tables.inputs}).fill(tables)
 
 
 def _makes_tensors(recording: Recording) -> bool:
@@ -158,19 +197,6 @@ def _is_plain(value: Any) -> bool:
     return value is None or type(value) in (bool, int, float, complex, str, bytes)
 
 
-def _order(native: Any, plan: Plan, recording: Recording) -> list[int] | None:
-    """The outputs of the stretch that the function returns; None if its results are more than that."""
-    returned = plan.interpreter.programs[0].outputs
-    specs = recording.result.outputs
-    if any(spec.kind != "fresh" for spec in specs) or len({spec.index for spec in specs}) != len(specs):
-        return None
-    if any(number == 0 for number, _ in plan.memory.copied) or recording.result.count != len(specs):
-        return None
-    made = {Ref(register): number for number, register in enumerate(native.results)}
-    found = [made.get(returned[spec.index], -1) for spec in specs]
-    return None if -1 in found or len(set(found)) != len(found) else found
-
-
 def _inputs(
     items: Sequence[Any], owners: Sequence[Any], plan: Plan, native: Any, keeps: bool
 ) -> list[entry.EntryInput] | None:
@@ -178,24 +204,31 @@ def _inputs(
     program = plan.interpreter.programs[0]
     bases = {register: number for number, register in enumerate(native.reads, 1)}
     numbers = [bases.get(register, -1) for register in program.inputs]
-    positions = [i for i, item in enumerate(items) if is_a(item, Tensor)]
+    positions = _positions(items)
     layouts = [(layout.shape, layout.strides, layout.dtype) for layout in native.code.layouts]
     found = []
     for index, (owner, base) in enumerate(zip(owners, numbers, strict=True)):
-        array = owner._array
-        if base > 0 and not _lies_as(array, layouts[base - 1]):
+        if base > 0 and not _lies_as(owner._array, layouts[base - 1]):
             return None
-        is_captured = index >= len(positions)
-        given = input_of(owner, keeps and not is_captured)
-        if given is None or (is_captured and owner._viewed is not None):
+        given = _found_in(owner, index, positions, keeps)
+        if given is None:
             return None
         given.base = base
-        if is_captured:
-            given.object = owner
-        else:
-            given.argument = positions[index]
         found.append(given)
     return found
+
+
+def _found_in(owner: Any, index: int, positions: Sequence[int], keeps: bool) -> entry.EntryInput | None:
+    """The facts of the tensor behind an input, and where a call has it."""
+    is_captured = index >= len(positions)
+    given = input_of(owner, keeps and not is_captured)
+    if given is None or (is_captured and owner._viewed is not None):
+        return None
+    if is_captured:
+        given.object = owner
+    else:
+        given.argument = positions[index]
+    return given
 
 
 def _lies_as(array: Any, layout: Any) -> bool:

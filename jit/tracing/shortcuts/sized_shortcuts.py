@@ -53,8 +53,8 @@ class Fitting:
         self._admits = (recording.size_test.holds, next(p for p in chain.sized_plans.made if p.plan is plan).suits)
         self._calls = native.calls
         types = [value.type for value in named.graph.inputs]
-        shapes = {i: _shape_of(type) for i, type in enumerate(types) if _is_open(type)}
-        parts = [_KeepsGaps(type, names) for type in types if _is_open(type) and not any_symbolic(type.strides)]
+        shapes = {i: shape_of(type) for i, type in enumerate(types) if is_open(type)}
+        parts = [KeepsGaps(type, names) for type in types if is_open(type) and not any_symbolic(type.strides)]
         self._parts = [part for part in parts if part(sizes)]
         self._resizer = entry.Resizer(run, entry.OpenShapes(shapes, native.calls.tables.shapes.outputs, names))
 
@@ -72,7 +72,7 @@ class Fitting:
         return True
 
 
-class _KeepsGaps:
+class KeepsGaps:
     """Whether a tensor with gaps in its memory still has some at other sizes: it is of another kind else."""
 
     def __init__(self, type: TensorType, names: Sequence[str]) -> None:
@@ -130,11 +130,12 @@ def _chooser(places: Sequence[int]) -> Callable[[tuple[int, ...]], tuple[int, ..
     return itemgetter(*places) if places else lambda sizes: ()
 
 
-def _is_open(type: Any) -> TypeGuard[TensorType]:
+def is_open(type: Any) -> TypeGuard[TensorType]:
+    """Whether a tensor of this type has a size that varies."""
     return isinstance(type, TensorType) and any_symbolic(type.shape, type.strides)
 
 
-def _shape_of(type: TensorType) -> tuple[Any, Any, int]:
+def shape_of(type: TensorType) -> tuple[Any, Any, int]:
     """Sizes, strides in bytes, and the bytes of an element."""
     assert type.shape is not None and type.dtype is not None
     itemsize = type.dtype.itemsize

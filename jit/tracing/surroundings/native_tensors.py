@@ -19,10 +19,11 @@ def slots_of_tensors() -> dict[str, int]:
 
 
 def input_of(owner: Tensor, may_have_history: bool = False) -> entry.EntryInput | None:
-    """The facts that a tensor must have; None for one whose history could change what it is."""
+    """The facts that a tensor must have; None for one whose history could change what it is.
+
+    Its array is left out where that lies on another device than the CPU.
+    """
     array, kind = owner._array, type(owner)
-    if type(array) is not np.ndarray:
-        return None
     held: dict[str, Any] = {} if owner._viewed is not None else {"_viewed": None}
     if kind is not Tensor:
         if not isinstance(owner, Variable) or owner._viewed is not None:
@@ -34,6 +35,8 @@ def input_of(owner: Tensor, may_have_history: bool = False) -> entry.EntryInput 
             return None
     offsets = slots_of_tensors()
     marks = [(offsets[name], value) for name, value in held.items()]
+    if type(array) is not np.ndarray:
+        return entry.EntryInput(None, (), (), -1, None, kind, offsets["_array"], marks, base=-1)
     writeable = bool(array.flags.writeable)
     return entry.EntryInput(
         array.dtype, array.shape, array.strides, -1, None, kind, offsets["_array"], marks, writeable

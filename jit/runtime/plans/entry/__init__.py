@@ -15,12 +15,12 @@ if anything differs from what the tables say; the caller then goes the long way 
 from .availability import available
 from .checks import MISSING
 from .cpython import slot_offset
-from .making import hits_of, make_entry
+from .making import hits_of, make_entry, uncount
 from .program import STEP, executing, executor
 from .resizing import OpenShapes, Resizer
 from .tables import EntryInput, Tables, Wrapping
 
 __all__ = [
     "MISSING", "STEP", "EntryInput", "OpenShapes", "Resizer", "Tables", "Wrapping", "available", "executing",
-    "executor", "hits_of", "make_entry", "slot_offset",
+    "executor", "hits_of", "make_entry", "slot_offset", "uncount",
 ]  # fmt: skip

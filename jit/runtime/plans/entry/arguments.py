@@ -49,6 +49,8 @@ def array_in(header: Record) -> str:
         _check_bare(r, "%object")
         r.put(array, 0, r.word(r.add("%object", row["slot"])))
     found = r.word(array)
+    with r.when(r.same(row["dtype"], 0)):
+        r.leave(found)
     for here, wanted in (
         (r.word(found, TYPE // 8), r.header["array_type"]),
         (r.word(found, DTYPE // 8), row["dtype"]),

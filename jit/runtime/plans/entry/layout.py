@@ -11,7 +11,7 @@ ANY = -(2**63)
 """A stride that does not matter, because its dim has one element."""
 
 INPUT = Record(
-    number("argument"), "object", "type", number("slot"), rows("marks", number("offset"), "value"), "dtype",
+    number("argument"), "object", "type", number("slot"), rows("marks", number("offset"), "value"), optional("dtype"),
     rows("dims", number("size"), number("stride")), number("flags"), number("mask"), number("low"), number("high"),
     number("base"),
 )  # fmt: skip

@@ -28,6 +28,11 @@ def hits_of(entry: Any) -> int:
     return int(entry.__self__[0][header_of(Tables).places["hits"]])
 
 
+def uncount(entry: Any) -> None:
+    """Take back that a call has found what an entry describes: it goes another way after all."""
+    entry.__self__[0][header_of(Tables).places["hits"]] -= 1
+
+
 class _Spare:
     """Frees what an entry keeps for its next call."""
 

@@ -22,6 +22,7 @@ class EntryInput:
     """An array that a call must bring, and where it comes from."""
 
     dtype: Any
+    """None for an array of another library, which the caller looks at."""
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     """Steps in bytes."""
@@ -121,7 +122,8 @@ def _input_row(number: int, needed: EntryInput) -> list[Any]:
     return INPUT.ordered(vars(needed) | {
         "dims": [(n, s if n != 1 else ANY) for n, s in dims],
         "flags": WRITEABLE if needed.writeable else 0, "mask": 0 if needed.writeable is None else WRITEABLE,
-        "low": sum(r for r in reaches if r < 0), "high": sum(r for r in reaches if r > 0) + needed.dtype.itemsize,
+        "low": sum(r for r in reaches if r < 0),
+        "high": sum(r for r in reaches if r > 0) + (needed.dtype.itemsize if needed.dtype is not None else 0),
         "base": number if needed.base is None else needed.base,
     })  # fmt: skip
 
