@@ -44,6 +44,7 @@ from .recordings.compiling import optimise, titled_graphs, unoptimised
 from .recordings.recalling import Recollection, recalling, recollection
 from .recordings.recording import Recording
 from .recordings.shapes import Dims
+from .shortcuts.shortcuts import NOTHING
 from .sizes import SizeFamilies
 from .surroundings.calls import Entry, Key, TracedCall
 from .surroundings.surroundings import Surroundings, Watched
@@ -130,7 +131,7 @@ class TracedFunction(Watched):
                     break
                 if result is not None:
                     self._last = recording
-                    return result
+                    return None if result is NOTHING else result
         return self._long_way(args, kwargs)
 
     def _long_way(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
