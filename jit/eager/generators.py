@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import threading
 import weakref
 from typing import Any
@@ -67,7 +66,7 @@ class Generator:
 
     def seed(self) -> int:
         """Start an unpredictable sequence; returns its seed."""
-        seed = secrets.randbits(64)
+        seed = int.from_bytes(os.urandom(8), "little")
         self.manual_seed(seed)
         return seed
 

@@ -474,8 +474,7 @@ def _declare(kind: str, text: str, facets: Mapping[str, Any]) -> Callable[[Calla
         op = Op(kind, schema, body, body.__module__)
         for name, facet in facets.items():
             _set_facet(op, name, facet)
-        if not declare(op):
-            raise SchemaError(f"{op.name} is already declared in {REGISTRY[op.name].module}")
+        declare(op)
         return op
 
     return decorate

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from jit.late import imported
 
+from .errors import SchemaError
+
 if TYPE_CHECKING:
     from .op import Op
 
@@ -28,6 +30,9 @@ _FILES: dict[str, str] = {}
 """Bare name of an operator -> the module that declares it."""
 _ORDER: dict[str, int] = {}
 """Module -> its number in the order of declaration."""
+_unfinished: dict[str, dict[str, Op]] = {}
+"""Module -> its operators by name, until they are entered. They lack the facets that stand further down in the file, so
+no other thread must find them before all of it is read."""
 
 
 def foresee(order: Iterable[str], files: Mapping[str, str]) -> None:
@@ -45,11 +50,21 @@ def _read(files: Iterable[str]) -> None:
     try:
         for file in files:
             imported(file)
+            _enter(file)
     except BaseException:  # somebody interrupted it: what is half read is read anew when it is needed again
-        for op in [op for op in REGISTRY._known.values() if op.module in _ORDER and op.module not in sys.modules]:
-            del REGISTRY._known[op.name]
-            OVERLOADS._known.pop(op.schema.name, None)
+        for file in [file for file in _unfinished if file not in sys.modules]:
+            del _unfinished[file]
         raise
+
+
+def _enter(file: str) -> None:
+    """Enter the operators of a file that has been read; if two threads do so at once, they do the same."""
+    overloads: dict[str, list[Op]] = {}
+    for op in _unfinished.get(file, {}).values():
+        overloads.setdefault(op.schema.name, []).append(op)
+    OVERLOADS._known.update(overloads)
+    REGISTRY._known.update({op.name: op for ops in overloads.values() for op in ops})
+    _unfinished.pop(file, None)
 
 
 def _files_of(bare: str) -> Iterable[str]:
@@ -69,9 +84,11 @@ class Registry(MutableMapping[str, T]):
 
     def look(self, name: str) -> T | None:
         """The thing of that name, or None if there is none."""
-        if name not in self._known and (bare := self.bare(name)):
+        found = self._known.get(name)
+        if found is None and (bare := self.bare(name)):
             _read(_files_of(bare))
-        return self._known.get(name)
+            found = self._known.get(name)
+        return found
 
     def __getitem__(self, name: str) -> T:
         found = self.look(name)
@@ -95,8 +112,7 @@ class Registry(MutableMapping[str, T]):
 
 class _ByKind(Registry["Op"]):
     def bare(self, name: str) -> str:
-        space, _, rest = name.partition("::")
-        return rest.partition(".")[0] if space == "aten" else ""
+        return name[6:].partition(".")[0] if name.startswith("aten::") else ""
 
 
 REGISTRY: Registry[Op] = _ByKind()
@@ -105,16 +121,20 @@ OVERLOADS: Registry[list[Op]] = Registry()
 """Every op by its bare name: `max` -> [max, max.dim, max.other]."""
 
 
-def declare(op: Op) -> bool:
-    """Enter an operator; False if one of its name is declared elsewhere."""
-    name = op.schema.name
+def declare(op: Op) -> None:
+    """Enter an operator, or keep it to be entered with all of its file; SchemaError if another one has its name."""
+    name, is_ours = op.schema.name, op.module in _ORDER
     if _FILES.get(name, op.module) != op.module:
         _read(_files_of(name))
-    if op.name in REGISTRY._known:
-        return False
-    REGISTRY._known[op.name] = op
-    OVERLOADS._known.setdefault(name, []).append(op)
-    return True
+    beside = _unfinished.setdefault(op.module, {}) if is_ours else {}
+    other = REGISTRY._known.get(op.name) or beside.get(op.name)
+    if other is not None:
+        raise SchemaError(f"{op.name} is already declared in {other.module}")
+    if is_ours:
+        beside[op.name] = op
+    else:
+        REGISTRY[op.name] = op
+        OVERLOADS._known.setdefault(name, []).append(op)
 
 
 def find(kind: str) -> Op | None:

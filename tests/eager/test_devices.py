@@ -191,7 +191,9 @@ OPTIONS: dict[str, list[tuple[Any, ...]]] = {
     "EmbeddingBag": [(3, 2)], "UninitializedParameter": [()], "UninitializedBuffer": [()],
     "RNNBase": [("LSTM", 2, 2)], "RNNCellBase": [(2, 2, True)],
 }  # fmt: skip
-LAYERS = sorted(name for name in vars(nn) if isinstance(vars(nn)[name], type) and takes_device(vars(nn)[name].__init__))
+LAYERS = sorted(
+    name for name in dir(nn) if isinstance(getattr(nn, name), type) and takes_device(getattr(nn, name).__init__)
+)
 
 
 @pytest.mark.parametrize("name", LAYERS)

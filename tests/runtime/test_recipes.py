@@ -216,6 +216,18 @@ def test_sources_that_changed_since_the_process_began_have_no_digest(monkeypatch
     assert recipes.sources.__wrapped__() is None
 
 
+def test_declarations_that_changed_since_the_process_began_have_no_recipe(monkeypatch):
+    """They are read when an operator is first used, maybe after `sources` has found them unchanged."""
+    path = sys.modules[REGISTRY["aten::tanh"].module].__file__
+    assert path is not None
+    changed = max(os.stat(path).st_ctime_ns, os.stat(path).st_mtime_ns)
+    for began, fits in ((changed + 2 * 10**9, True), (changed - 1, False)):
+        monkeypatch.setattr(recipes, "BEGAN", began)
+        recipes._is_as_it_was.cache_clear()
+        assert recipes.is_ours("aten::tanh") is fits
+    recipes._is_as_it_was.cache_clear()
+
+
 # -- equal names, equal text -------------------------------------------------------------------------------------
 
 

@@ -101,7 +101,14 @@ def is_ours(kind: str) -> bool:
     """Whether an operator's body is among the sources that are digested."""
     op = find(kind)
     code = getattr(op.body, "__code__", None) if op is not None else None
-    return code is not None and os.path.dirname(code.co_filename) == _OPERATORS
+    return code is not None and os.path.dirname(code.co_filename) == _OPERATORS and _is_as_it_was(code.co_filename)
+
+
+@cache
+def _is_as_it_was(path: str) -> bool:
+    """Whether a file of declarations, which may be read long after `sources` looked at it, is still as it was then."""
+    found = os.stat(path)
+    return max(found.st_ctime_ns, found.st_mtime_ns) <= BEGAN - _MARGIN
 
 
 def _type(value: Value) -> str:
