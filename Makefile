@@ -21,7 +21,7 @@ types: .venv ## check the types
 accept: .venv ## rewrite the expected texts in tests (T=path limits it); read the diff before you commit
 	EXPECTTEST_ACCEPT=1 $(BIN)/python -m pytest $(T)
 
-generated: .venv ## rewrite what follows from the registry: jit/_stubs and docs/operators.md
+generated: .venv ## rewrite what follows from the registry: jit/_stubs, jit/ops/index.py and docs/operators.md
 	$(BIN)/python -m jit.command.stubs
 	$(BIN)/python -m jit.ops.catalog docs > docs/operators.md
 

@@ -14,16 +14,17 @@ through an interpreter or compiled kernels from then on; `jit.export_onnx` write
 
 from __future__ import annotations
 
-import importlib
-import sys
+from functools import partial as _partial
 from math import e, inf, nan, pi
 from typing import TYPE_CHECKING, Any
 
 from .ir.collector import collector_resting as _collector_resting
+from .late import PROVIDERS as _PROVIDERS
+from .late import elsewhere as _elsewhere
+from .late import late as _late
 
 with _collector_resting():  # nothing that importing makes is garbage: searching it would take a fifth of the time
     from . import ir
-    from .backends import are_deterministic_algorithms_enabled, use_deterministic_algorithms
     from .eager.autocasting import (
         autocast, get_autocast_dtype, is_autocast_available, is_autocast_cache_enabled, is_autocast_enabled,
     )  # fmt: skip
@@ -31,7 +32,8 @@ with _collector_resting():  # nothing that importing makes is garbage: searching
         enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, scope, set_grad_enabled,
     )  # fmt: skip
     from .eager.creation import as_tensor, asarray, from_dlpack, from_numpy, frombuffer, is_tensor, tensor
-    from .eager.functions import public
+    from .eager.functions import member as _member
+    from .eager.functions import names_in as _names_in
     from .eager.generators import (
         Generator, default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state,
     )  # fmt: skip
@@ -45,27 +47,15 @@ with _collector_resting():  # nothing that importing makes is garbage: searching
         GraphError, ParseError, SchemaError, ShapeError, TraceError, UsageError, VerificationError,
     )  # fmt: skip
     from .ir.memory_formats import MemoryFormat, channels_last, channels_last_3d, contiguous_format, preserve_format
-    from .library.limits import finfo, iinfo
-    from .library.size_numbers import sym_float, sym_int, sym_sqrt
-    from .eager.parallel import get_num_interop_threads, get_num_threads, set_num_interop_threads, set_num_threads
     from .eager.tensors import Size, Tensor, Variable
     from .eager import methods
     from .library import spellings  # complete Tensor
-    from . import amp, autograd, backends, cpu, cuda, nn, optim
-    from .autograd import checkpoint, checkpoint_sequential, grad
-    from .tracing.decorator import trace
-    from . import inspection as inspection  # completes traced functions
+    from . import autograd, cpu, cuda
 
 if TYPE_CHECKING:
-    from . import export as export, fft as fft, linalg as linalg, passes as passes, runtime as runtime
-    from . import signal as signal, special as special
     from ._stubs.functions import *  # noqa: F403
-    from .artifacts.files import load as load
-    from .inspection.covering import coverage as coverage
-    from .tracing.exporting import ExportReport as ExportReport, export_onnx as export_onnx
-    from .native import CppOp as CppOp
+    from ._stubs.names_jit import *  # noqa: F403
     from .library.spellings import *  # noqa: F403
-    from .tracing.verifying import verify as verify
 
 memory_format = MemoryFormat
 dtype = DType
@@ -77,7 +67,6 @@ long = int64
 int = int32
 short = int16
 
-globals().update(public("jit"))
 globals().update({name: getattr(spellings, name) for name in spellings.__all__})
 
 __all__ = [
@@ -98,33 +87,43 @@ __all__ = [
 ]  # fmt: skip
 """The public names written by hand; operators come from the registry, see `jit.eager.functions.public`."""
 
-_LATER = {
-    "export_onnx": "tracing.exporting", "ExportReport": "tracing.exporting", "CppOp": "native",
-    "verify": "tracing.verifying", "load": "artifacts.files", "coverage": "inspection.covering",
-}  # fmt: skip
-"""Public names whose modules are imported when first used."""
+_load, _loadable = _late(
+    __name__,
+    {
+        "artifacts.files": "load",
+        "autograd.differentiation": "grad",
+        "autograd.recomputing": "checkpoint checkpoint_sequential",
+        "backends": "are_deterministic_algorithms_enabled use_deterministic_algorithms",
+        "eager.parallel": "get_num_interop_threads get_num_threads set_num_interop_threads set_num_threads",
+        "inspection.covering": "coverage",
+        "library.limits": "finfo iinfo",
+        "library.size_numbers": "sym_float sym_int sym_sqrt",
+        "native": "CppOp",
+        "tracing.decorator": "trace",
+        "tracing.exporting": "ExportReport export_onnx",
+        "tracing.verifying": "verify",
+    },
+    (
+        "amp", "artifacts", "backends", "export", "fft", "inspection", "linalg", "nn", "optim", "passes", "runtime",
+        "signal", "special", "tracing",
+    ),
+    _partial(_member, "jit"),
+)  # fmt: skip
 
 
-def _load(name: str) -> Any:
-    if name in _LATER:
-        return getattr(importlib.import_module(f"jit.{_LATER[name]}"), name)
-    if name in ("export", "runtime", "passes", "linalg", "special", "fft", "signal"):
-        return importlib.import_module(f"jit.{name}")
-    raise AttributeError(f"module 'jit' has no attribute {name!r}")
+def __dir__() -> list[str]:
+    return sorted({*_loadable(), *_names_in("jit")})
 
 
 if not TYPE_CHECKING:  # a type checker would accept every misspelt name as one of these
     __getattr__ = _load
 
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATER, "export", "fft", "linalg", "passes", "runtime", "signal", "special"})
-
-
-vars(cuda)["amp"], vars(cpu)["amp"] = amp.cuda, amp.cpu
-sys.modules.update({"jit.cuda.amp": amp.cuda, "jit.cpu.amp": amp.cpu})
+vars(cuda)["amp"] = _elsewhere("jit.cuda.amp", "jit.amp.cuda")
+vars(cpu)["amp"] = _elsewhere("jit.cpu.amp", "jit.amp.cpu")
 """Namespaces that programs import from, `from jit.cuda.amp import GradScaler`, within modules that are no packages."""
 
-_FORMER = {"tensors": "eager.tensors", "hooks": "eager.hooks", "limits": "library.limits"}
+_PROVIDERS["jit.tracing.function"] = "jit.inspection.inspected"
+
+for _old, _new in {"tensors": "eager.tensors", "hooks": "eager.hooks", "limits": "library.limits"}.items():
+    _elsewhere(f"jit.{_old}", f"jit.{_new}")
 """Former names of modules, which older pickles of tensors, networks and optimizers refer to."""
-sys.modules.update({f"jit.{old}": sys.modules[f"jit.{new}"] for old, new in _FORMER.items()})

@@ -2,9 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-from .eager.functions import public
+from .eager.functions import members, names_in
 
 if TYPE_CHECKING:
     from ._stubs.fft import *  # noqa: F403
-
-globals().update(public("fft"))
+else:
+    __getattr__, __dir__ = members("fft", globals())
+    __all__ = list(names_in("fft"))

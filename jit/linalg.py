@@ -4,9 +4,10 @@ from typing import TYPE_CHECKING
 
 from jit.ir.errors import LinAlgError as LinAlgError
 
-from .eager.functions import public
+from .eager.functions import members, names_in
 
 if TYPE_CHECKING:
     from ._stubs.linalg import *  # noqa: F403
-
-globals().update(public("linalg"))
+else:
+    __getattr__, __dir__ = members("linalg", globals())
+    __all__ = ["LinAlgError", *names_in("linalg")]

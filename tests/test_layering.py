@@ -20,7 +20,8 @@ PACKAGE = ROOT / "jit"
 
 # From the ground up; rooms of one floor do not see each other.
 FLOORS = (
-    ("ir", "_stubs"),
+    ("late", "_stubs"),
+    ("ir",),
     ("ops", "backends"),
     ("passes",),
     ("runtime", "export"),
@@ -134,6 +135,15 @@ def dynamic_target(node: ast.Call) -> str | None:
     return None
 
 
+def late_targets(node: ast.Call, package: str) -> list[str]:
+    """The modules in which a package finds names when they are asked for: `late(__name__, {"a.b": "c d"}, ("e",))`."""
+    if getattr(node.func, "id", "").lstrip("_") != "late" or len(node.args) < 2:
+        return []
+    _, places, *modules = [found for found in node.args if not isinstance(found, ast.Call)]
+    names = [*ast.literal_eval(places), *(name for tuples in modules for name in ast.literal_eval(tuples))]
+    return [f"{package}.{name}" for name in names]
+
+
 def runs_later(node: ast.AST) -> bool:
     """Whether loading a file skips what is inside this node: a function, or a block for type checkers."""
     if isinstance(node, ast.If):
@@ -147,8 +157,10 @@ def targets_of(node: ast.AST, package: str) -> list[str]:
         return [alias.name for alias in node.names]
     if isinstance(node, ast.ImportFrom):
         return list(from_targets(node, package))
-    target = dynamic_target(node) if isinstance(node, ast.Call) else None
-    return [target] if target else []
+    if not isinstance(node, ast.Call):
+        return []
+    target = dynamic_target(node)
+    return [target] if target else late_targets(node, package)
 
 
 def imports_in(source: str, module: str, package: str) -> list[Import]:
@@ -339,6 +351,11 @@ def test_the_rules_see_an_offence(source, rule):
     """The rules judge a file jit/passes/example.py that holds the given text."""
     offences = [found for found in imports_in(source, "jit.passes.example", "jit.passes") if rule(found)]
     assert len(offences) == 1
+
+
+def test_modules_in_which_names_are_found_later_are_seen():
+    found = imports_in("__getattr__, __dir__ = late(__name__, {'a.b': 'c d'}, ('e',))", "jit.nn", "jit.nn")
+    assert [each.target for each in found] == ["jit.nn.a.b", "jit.nn.e"]
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,10 @@ jit.bfloat16
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from jit.late import late
+
 from ..eager.autocasting import (
     autocast,
     custom_bwd,
@@ -17,8 +21,11 @@ from ..eager.autocasting import (
     is_autocast_cache_enabled,
     is_autocast_enabled,
 )  # fmt: skip
-from . import cpu, cuda
-from .grad_scaler import GradScaler
+
+if TYPE_CHECKING:
+    from jit._stubs.names_amp import *  # noqa: F403
+else:
+    __getattr__, __dir__ = late(__name__, {"grad_scaler": "GradScaler"}, ("cpu", "cuda"))
 
 __all__ = [
     "GradScaler", "autocast", "cpu", "cuda", "custom_bwd", "custom_fwd", "get_autocast_dtype", "is_autocast_available",

@@ -2,30 +2,49 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from jit.eager import derivatives
 from jit.eager.context import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
+from jit.eager.later import Later
 from jit.eager.tensors import Tensor, Variable
+from jit.late import late
 
-from . import attaching, function, functional, graph, profiler
-from .anomaly import detect_anomaly, is_anomaly_check_nan_enabled, is_anomaly_enabled, set_detect_anomaly
-from .checks import gradcheck, gradgradcheck
-from .custom import Function, once_differentiable
-from .differentiation import backward, grad
-from .engine import queue_callback
-from .recomputing import checkpoint, checkpoint_sequential
-from .registered import register
+from . import attaching
+
+if TYPE_CHECKING:
+    from jit._stubs.names_autograd import *  # noqa: F403
+else:
+    __getattr__, __dir__ = late(
+        __name__,
+        {
+            "anomaly": "detect_anomaly is_anomaly_check_nan_enabled is_anomaly_enabled set_detect_anomaly",
+            "checks": "gradcheck gradgradcheck",
+            "custom": "Function once_differentiable",
+            "differentiation": "backward grad",
+            "engine": "queue_callback",
+            "recomputing": "checkpoint checkpoint_sequential",
+            "registered": "register",
+        },
+        ("function", "functional", "graph", "profiler"),
+    )
 
 
-def _backward_of(
-    self: Tensor, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None
-) -> None:
-    """Add the gradients of this tensor to `.grad` of the leaves that it depends on."""
-    backward([self], [gradient], retain_graph, create_graph, inputs)
+def _backward() -> Callable[..., None]:
+    from .differentiation import backward
+
+    def of_tensor(
+        self: Tensor, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False,
+        inputs: Any = None,
+    ) -> None:  # fmt: skip
+        """Add the gradients of this tensor to `.grad` of the leaves that it depends on."""
+        backward([self], [gradient], retain_graph, create_graph, inputs)
+
+    return of_tensor
 
 
-setattr(Tensor, "backward", _backward_of)  # noqa: B010  (type checkers know it from the stubs)
+setattr(Tensor, "backward", Later("backward", _backward))  # noqa: B010  (type checkers know it from the stubs)
 derivatives.autograd = attaching
 
 __all__ = [

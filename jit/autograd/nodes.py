@@ -39,7 +39,6 @@ from jit.ir.devices import device as Device
 from jit.ir.dtypes import from_numpy
 from jit.ir.errors import AutogradError
 from jit.ir.geometry import Geometry
-from jit.ops.scatters import as_strided_of
 from jit.runtime.arrays.libraries import is_writable
 
 SPAN = 1 << 64
@@ -613,7 +612,7 @@ def scatter(F: Any, path: Sequence[ViewStep], base: Any, source: Any) -> Any:
 
 def shares_places(step: ViewStep, base: Any) -> bool:
     """Whether several elements that `step` shows of `base` lie at one place: it and all after it are written as one."""
-    if step.op.scatter is not None and step.op is not as_strided_of:
+    if step.op.scatter is not None and not step.is_strided:
         return False
     return shown_by(step, Geometry.contiguous(tuple(base.shape))).overlaps
 
@@ -634,14 +633,14 @@ def scatter_steps(F: Any, path: Sequence[ViewStep], base: Any, source: Any) -> A
     geometry = shown_by(step, Geometry.contiguous(tuple(base.shape)))
     for other in further:
         geometry = shown_by(other, geometry)
-    if step.op is as_strided_of:
+    if step.is_strided:
         return F.as_strided_put(base, source, *step.arguments[:2], *geometry)
     return F.as_strided_scatter(base, source, *geometry)
 
 
 def shown_by(step: ViewStep, base: Geometry) -> Geometry:
     """The geometry of what a step shows of memory laid out as `base`; `as_strided_of` has it among its arguments."""
-    if step.op is as_strided_of:
+    if step.is_strided:
         return Geometry(*step.arguments[2:])
     geometry = step.op.body(base, *step.arguments)
     return Geometry(*(geometry[step.index] if isinstance(geometry, list) else geometry))

@@ -12,6 +12,7 @@ from jit.ir.devices import device as Device
 from jit.ir.devices import resolve
 from jit.ir.errors import DTypeError, UsageError
 from jit.ir.fitting import fitted
+from jit.runtime.arrays.arrays import with_known_dtype
 from jit.runtime.arrays.libraries import HOST, library_on
 
 from . import context
@@ -85,7 +86,7 @@ def _noted(data: Any, numbers: list[Any]) -> Any:
 
 def _array_of(data: Any, dtype: dtypes.DType | None) -> Any:
     if isinstance(data, Tensor):
-        return np.array(data.detach()._array, dtype=None if dtype is None else dtype.numpy)
+        return with_known_dtype(np.array(data.detach()._array, dtype=None if dtype is None else dtype.numpy))
     try:
         plain = _plain(data)
     except RecursionError as error:
@@ -103,7 +104,7 @@ def _array_of(data: Any, dtype: dtypes.DType | None) -> Any:
         dtype = of_members or _default_dtype(array, isinstance(plain, (np.ndarray, np.generic)))
     elif not isinstance(plain, (np.ndarray, np.generic)):
         _check_held(array, dtype.numpy)
-    return np.array(array, dtype=dtype.numpy, order="C")
+    return with_known_dtype(np.array(array, dtype=dtype.numpy, order="C"))
 
 
 def _check_held(array: Any, dtype: Any) -> None:
@@ -185,7 +186,7 @@ def from_numpy(array: Any) -> Tensor:
         array = array.astype(array.dtype.newbyteorder("="))
     if any(s % array.itemsize for s in array.strides):
         array = array.copy()
-    return _foreign(array, "a numpy array seen through jit.from_numpy")
+    return _foreign(with_known_dtype(array), "a numpy array seen through jit.from_numpy")
 
 
 def _foreign(array: Any, reason: str) -> Tensor:

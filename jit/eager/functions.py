@@ -1,23 +1,27 @@
 """Functions and methods generated from the registry: `jit.add`, `Tensor.add`, `Tensor.add_`, `F.add`.
 
-One function per name tries the declarations of that name in order. `F` holds all of them, by ATen's names.
+One function per name tries the declarations of that name in order. `F` has all of them, by ATen's names; each is made
+when it is first asked for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import cache, partial
+from typing import Any, cast
 
 import numpy as np
 
-import jit.ops  # noqa: F401  (fills the registry)
-from jit.ir import OVERLOADS, Op
 from jit.ir.errors import Error
 from jit.ir.memory_formats import as_memory_format
+from jit.ir.op import Op
+from jit.ir.registry import OVERLOADS
+from jit.ops import NAMES
 
 from .context import user_source
 from .dispatch import Mismatch, call, call_inplace, call_out, no_declaration
-from .namespace import F
+from .later import Later
+from .namespace import F, Namespace
 from .proxies import TracedScalar
 from .tensors import Tensor
 from .watch import LOOKING, pause, resume
@@ -156,42 +160,82 @@ def _packed(op: Op, args: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(args)
 
 
-def _fill() -> None:
-    for name, ops in OVERLOADS.items():
-        function = make_function(name, ops)
-        inplace = [op for op in ops if op.has_inplace]
-        for spelled in (name, *(alias for op in ops for alias in op.aliases)):
-            setattr(F, spelled, function)
-            if "Tensor" in _spaces(ops):
-                setattr(Tensor, spelled, function)
-            if inplace:
-                written = make_function(f"{spelled}_", inplace, call_inplace)
-                setattr(F, f"{spelled}_", written)
-                setattr(Tensor, f"{spelled}_", written)
+# -- by name, see Note [Declarations are read when needed] -----------------------------------------------------------
+
+_DECLARED = {spelled: name for name, at in NAMES.items() for spelled in at.spelled}
+"""Name of a function in `F` -> the name under which its operators are declared."""
 
 
-def _spaces(ops: Sequence[Op]) -> set[str]:
-    return {space for op in ops for space in op.namespaces}
+def _function(spelled: str) -> Callable[..., Any]:
+    """The function of a name in `F`; AttributeError if there is none."""
+    name = _DECLARED.get(spelled) or _unforeseen(spelled)
+    overwrites = spelled != name and spelled.endswith("_")
+    if spelled != name and not overwrites:
+        return cast(Callable[..., Any], getattr(F, name))
+    ops = [op for op in OVERLOADS.look(name) or () if op.has_inplace or not overwrites] if name else []
+    if not ops:
+        raise AttributeError(f"no operator is called {spelled!r}")
+    return make_function(spelled, ops, call_inplace if overwrites else call)
 
 
-def public(namespace: str) -> dict[str, Callable[..., Any]]:
-    """The functions that belong to "jit", "nn.functional", "linalg", "special" or "fft", by the names users know.
+def _unforeseen(spelled: str) -> str:
+    """The name of an operator that the index lacks, by that of its function; none for what Python itself asks for."""
+    if spelled.startswith("__"):
+        return ""
+    return spelled if spelled in OVERLOADS else spelled.removesuffix("_")
+
+
+@cache
+def names_in(namespace: str) -> dict[str, str]:
+    """The names that users know in "jit", "nn.functional", "linalg", "special" or "fft", each with the name in `F`.
 
     ATen's `linalg_norm` is found in `jit.linalg` as `norm` too; what writes in place, `jit.relu_`, beside `jit.relu`.
     """
-    found = {
-        spelled: getattr(F, name)
-        for name, ops in OVERLOADS.items()
-        if namespace in _spaces(ops)
-        for alias in (name, *(alias for op in ops for alias in op.aliases))
-        for spelled in dict.fromkeys((alias, alias.removeprefix(f"{namespace}_")))
+    return {
+        known: spelled
+        for name, at in NAMES.items()
+        if namespace in at.namespaces
+        for spelled in at.spelled
+        if namespace in ("jit", "nn.functional") or spelled == name or not spelled.endswith("_")
+        for known in dict.fromkeys((spelled, spelled.removeprefix(f"{namespace}_")))
     }
-    if namespace in ("jit", "nn.functional"):
-        found |= {f"{name}_": getattr(F, f"{name}_") for name in found if hasattr(F, f"{name}_")}
-    return found
 
 
-_fill()
+def public(namespace: str) -> dict[str, Callable[..., Any]]:
+    """All functions that belong to a namespace, by the names that users know."""
+    new = {name: name for name, ops in OVERLOADS.items() if name not in NAMES and _is_in(namespace, ops)}
+    return {known: getattr(F, spelled) for known, spelled in {**names_in(namespace), **new}.items()}
+
+
+def _is_in(namespace: str, ops: Sequence[Op]) -> bool:
+    return any(namespace in op.namespaces for op in ops)
+
+
+def member(namespace: str, name: str) -> Callable[..., Any]:
+    """The function that users know by this name in a namespace; AttributeError if there is none."""
+    spelled = names_in(namespace).get(name)
+    if spelled is None and not name.startswith("__") and _is_in(namespace, OVERLOADS.look(name) or ()):
+        spelled = name  # of an operator that the index lacks
+    if spelled is None:
+        raise AttributeError(f"module 'jit{'' if namespace == 'jit' else f'.{namespace}'}' has no attribute {name!r}")
+    return cast(Callable[..., Any], getattr(F, spelled))
+
+
+def members(namespace: str, module: dict[str, Any]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """`__getattr__` and `__dir__` of the module of a namespace, whose functions are found when first asked for."""
+
+    def find(name: str) -> Any:
+        module[name] = found = member(namespace, name)
+        return found
+
+    return find, lambda: sorted({*module, *names_in(namespace)})
+
+
+Namespace.find = staticmethod(_function)
+for _name, _at in NAMES.items():
+    for _spelled in _at.spelled:
+        if "Tensor" in _at.namespaces or (_spelled != _name and _spelled.endswith("_")):
+            setattr(Tensor, _spelled, Later(_spelled, partial(getattr, F, _spelled)))
 
 
 def __getattr__(name: str) -> Any:

@@ -6,14 +6,16 @@ Everything here is a line over generated functions; importing this module comple
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
-from jit.ir import OVERLOADS, dtypes
+from jit.ir import dtypes
 from jit.ir.devices import CPU, accelerator, resolve
 from jit.ir.devices import device as Device
 from jit.ir.dtypes import DType
 from jit.ir.errors import AutogradError, SchemaError, ShapeError, UsageError
 from jit.ir.memory_formats import as_memory_format, suggested_format
+from jit.ir.registry import OVERLOADS
 from jit.runtime.cuda.devices import open_device
 from jit.runtime.cuda.memory import is_pinned
 
@@ -23,38 +25,46 @@ from .conversions import conversion
 from .dispatch import check_history, view_of
 from .hooks import HookTable, RemovableHandle
 from .indexing import get_item, set_item
+from .later import Later
 from .namespace import F
 from .showing import show_tensor
 from .tensors import Tensor
 
 
-def _operators() -> dict[str, Callable[..., Any]]:
-    """The methods of Python's operators: dunder name -> function of (self, other)."""
+def _operators() -> dict[str, Later]:
+    """The methods of Python's operators, by dunder name."""
     plain = {
-        "add": F.add, "sub": F.sub, "mul": F.mul, "truediv": F.div, "floordiv": F.floor_divide, "mod": F.remainder,
-        "pow": F.pow, "matmul": F.matmul, "and": F.bitwise_and, "or": F.bitwise_or, "xor": F.bitwise_xor,
+        "add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "floordiv": "floor_divide", "mod": "remainder",
+        "pow": "pow", "matmul": "matmul", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
+        "lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift",
     }  # fmt: skip
-    table = {f"__{name}__": _binary(function, f"__r{name}__") for name, function in plain.items()}
-    table |= {f"__r{name}__": _binary(lambda a, b, f=function: f(b, a)) for name, function in plain.items()}
-    compare = {"eq": F.eq, "ne": F.ne, "lt": F.lt, "le": F.le, "gt": F.gt, "ge": F.ge}
-    table |= {f"__{name}__": _binary(function, _MIRRORED.get(name, "")) for name, function in compare.items()}
-    table["__lshift__"] = _binary(F.bitwise_left_shift, "__rlshift__")
-    table["__rshift__"] = _binary(F.bitwise_right_shift, "__rrshift__")
-    table["__rlshift__"] = _binary(lambda a, b: F.bitwise_left_shift(b, a))
-    table["__rrshift__"] = _binary(lambda a, b: F.bitwise_right_shift(b, a))
-    table["__rsub__"] = _binary(lambda a, b: F.rsub(a, b))
-    table["__rtruediv__"] = _binary(lambda a, b: F.reciprocal(a) * b)
-    inplace = {
-        "add": "add_", "sub": "sub_", "mul": "mul_", "truediv": "div_", "floordiv": "floor_divide_",
-        "mod": "remainder_", "pow": "pow_", "and": "bitwise_and_", "or": "bitwise_or_", "xor": "bitwise_xor_",
-        "lshift": "bitwise_left_shift_", "rshift": "bitwise_right_shift_",
-    }  # fmt: skip
-    table |= {f"__i{name}__": _binary(getattr(F, spelled), f"__r{name}__") for name, spelled in inplace.items()}
+    table = {f"__{name}__": _later(f"__{name}__", called, f"__r{name}__") for name, called in plain.items()}
+    table |= {f"__r{name}__": Later(f"__r{name}__", partial(_reflected, called)) for name, called in plain.items()}
+    table |= {f"__{name}__": _later(f"__{name}__", name, mirrored) for name, mirrored in _MIRRORED.items()}
+    table |= {
+        f"__i{name}__": _later(f"__i{name}__", f"{called}_", f"__r{name}__")
+        for name, called in plain.items()
+        if name != "matmul"
+    }
     return table
 
 
-_MIRRORED = {"lt": "__gt__", "gt": "__lt__", "le": "__ge__", "ge": "__le__"}
-"""The comparison that is asked of the other side; `==` and `!=` may always be answered there."""
+def _later(method: str, function: str, reflected: str) -> Later:
+    return Later(method, lambda: _binary(getattr(F, function), reflected))
+
+
+def _reflected(name: str) -> Callable[..., Any]:
+    """The method of an operator whose other operand is on the left."""
+    if name == "sub":
+        return _binary(F.rsub)
+    if name == "div":
+        return _binary(lambda a, b: F.reciprocal(a) * b)
+    function = getattr(F, name)
+    return _binary(lambda a, b: function(b, a))
+
+
+_MIRRORED = {"eq": "", "ne": "", "lt": "__gt__", "gt": "__lt__", "le": "__ge__", "ge": "__le__"}
+"""Comparison -> the one that is asked of the other side; `==` and `!=` may always be answered there."""
 
 
 def _binary(function: Callable[..., Any], reflected: str = "__radd__") -> Callable[..., Any]:
@@ -87,11 +97,9 @@ def _iterate(self: Tensor) -> Iterator[Tensor]:
 
 def _rows(self: Tensor, array: Any) -> Iterator[Tensor]:
     """Rows as `unbind` gives them, one by one, where no history is recorded: a long tensor need not be many objects."""
+    (unbind,) = OVERLOADS["unbind"]
     for number in range(len(array)):
-        yield view_of(_UNBIND, (self, 0), array[number, ...], number)
-
-
-_UNBIND = OVERLOADS["unbind"][0]
+        yield view_of(unbind, (self, 0), array[number, ...], number)
 
 
 def _to(

@@ -21,6 +21,7 @@ from jit.ir.dtypes import DType
 from jit.ir.errors import AutogradError, DTypeError, KindError, MemberError, UsageError
 from jit.ir.memory_formats import as_memory_format, is_in_format
 from jit.ir.types import contiguous_strides, is_contiguous
+from jit.runtime.arrays.arrays import with_known_dtype
 from jit.runtime.arrays.libraries import FINDERS, HOST, library_of, library_on
 
 from . import context, derivatives
@@ -645,7 +646,7 @@ def variable_of(array: Any, storage: Storage | None = None) -> Variable:
 
 def _rebuild(kind: type[Tensor], array: Any, requires_grad: bool) -> Tensor:
     tensor: Tensor = _new(kind)
-    tensor._hold(array)
+    tensor._hold(with_known_dtype(array) if isinstance(array, np.ndarray) else array)
     tensor._requires_grad = requires_grad
     return tensor
 

@@ -17,7 +17,7 @@ from jit.ir import Op, Source
 from jit.ir.errors import AutogradError
 from jit.ir.geometry import Geometry
 from jit.ir.graph import map_template
-from jit.ops.scatters import as_strided_of
+from jit.ir.registry import OVERLOADS
 from jit.runtime.arrays.arrays import address_of, geometry_of
 
 from . import context
@@ -31,6 +31,11 @@ class ViewStep(NamedTuple):
     index: int  # type: ignore[assignment]
     maker: Maker | None = None
     """The maker of the view, if no derivative was recorded: see Note [Views that somebody else made]."""
+
+    @property
+    def is_strided(self) -> bool:
+        """Whether it is an `as_strided_of`, the one step that is no view op; see `strided_step`."""
+        return self.op.kind != "view"
 
 
 ViewPath = tuple[ViewStep, ...]
@@ -90,6 +95,7 @@ def strided_step(address: int, home: Geometry, view: Any) -> ViewStep:
     What `as_strided` itself shows depends on the layout of its operand, and replays of a path meet other layouts.
     """
     offset = (address_of(view) - address) // view.itemsize
+    (as_strided_of,) = OVERLOADS["as_strided_of"]
     return ViewStep(as_strided_of, (home.sizes, home.strides, *geometry_of(view)[:2], offset), 0)
 
 

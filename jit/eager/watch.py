@@ -11,6 +11,8 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+from jit import late
+
 MONITORED = sys.version_info >= (3, 12)
 """Whether Python has `sys.monitoring`; otherwise the hook is that of profilers."""
 LOOKING: list[Any] = []
@@ -56,4 +58,16 @@ def resumed(hook: Any) -> Iterator[None]:
             pause()
 
 
-__all__ = ["EYES", "LOOKING", "MONITORED", "pause", "resume", "resumed"]
+@contextlib.contextmanager
+def unwatched() -> Iterator[None]:
+    """Within this block nobody watches on this thread."""
+    hook = pause() if LOOKING else None
+    try:
+        yield
+    finally:
+        resume(hook)
+
+
+late.unwatched = unwatched
+
+__all__ = ["EYES", "LOOKING", "MONITORED", "pause", "resume", "resumed", "unwatched"]

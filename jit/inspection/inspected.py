@@ -1,6 +1,6 @@
 """Methods of traced functions beside the call: to be saved, copied, pickled, and looked into.
 
-Tracing does not know them; importing this module, as `jit` does, completes the class.
+Tracing does not know them: the class has a `Provided` in the place of each, until this module is imported.
 """
 
 from __future__ import annotations

@@ -37,6 +37,10 @@ from .geometry import Geometry, broadcast_shapes
 from .kernel import POINTWISE, Kernel
 from .precision import Precision
 from .recurrence import Recurrence
+from .registry import OVERLOADS as OVERLOADS
+from .registry import REGISTRY as REGISTRY
+from .registry import declare
+from .registry import find as find
 from .schema import REQUIRED, Argument, Schema, parse_schema
 from .types import GENERATOR, TensorType, Type, contiguous_strides
 
@@ -424,23 +428,12 @@ def _is_default(value: Any, default: Any) -> bool:
 
 # -- registry ----------------------------------------------------------------------------------------------------
 
-REGISTRY: dict[str, Op] = {}
-"""Every op by its qualified name, in the order of declaration."""
-OVERLOADS: dict[str, list[Op]] = {}
-"""Every op by its bare name: `max` -> [max, max.dim, max.other]."""
-
-
-def find(kind: str) -> Op | None:
-    """The op of a node kind such as "aten::max.dim", or None for `prim::`, `^` and unknown kinds."""
-    return REGISTRY.get(kind)
-
-
 _NOTHING = Kernel()
 
 
 def kernel_of(kind: str) -> Kernel:
     """The kernel facts of a node's operator; none if its kind is no operator."""
-    op = REGISTRY.get(kind)
+    op = find(kind)
     return _NOTHING if op is None else op.kernel
 
 
@@ -450,12 +443,10 @@ def _declare(kind: str, text: str, facets: Mapping[str, Any]) -> Callable[[Calla
     def decorate(body: Callable[..., Any]) -> Op:
         _check_parameters(kind, schema, body)
         op = Op(kind, schema, body, body.__module__)
-        if schema.qualified in REGISTRY:
-            raise SchemaError(f"{schema.qualified} is already declared in {REGISTRY[schema.qualified].module}")
         for name, facet in facets.items():
             _set_facet(op, name, facet)
-        REGISTRY[op.name] = op
-        OVERLOADS.setdefault(schema.name, []).append(op)
+        if not declare(op):
+            raise SchemaError(f"{op.name} is already declared in {REGISTRY[op.name].module}")
         return op
 
     return decorate

@@ -8,6 +8,7 @@ from typing import Any
 from jit.eager import context
 from jit.eager.becoming import restride
 from jit.eager.expecting import expect
+from jit.eager.later import Later
 from jit.eager.namespace import F
 from jit.eager.tensors import Size, Tensor
 from jit.ir import dtypes
@@ -435,7 +436,7 @@ def _fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor
 
 METHODS: dict[str, Any] = {
     "get_device": lambda self: int((str(self.device).split(":") + ["0"])[1]) if self.is_cuda else -1,
-    "__rdiv__": Tensor.__rtruediv__,
+    "__rdiv__": Later("__rdiv__", lambda: Tensor.__rtruediv__),
     "polygamma": _polygamma, "polygamma_": _polygamma_, "float_power_": _float_power_, "resize_": _resize_,
     "resize_as_": _resize_as_, "fill_diagonal_": _fill_diagonal_,
 }  # fmt: skip

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from jit.eager.expecting import expect
-from jit.eager.functions import public
+from jit.eager.functions import members
 from jit.eager.namespace import F
 from jit.ir.errors import ShapeError
 
@@ -32,19 +32,9 @@ from .unpooling import *  # noqa: F403
 if TYPE_CHECKING:
     from .._stubs.functional import *  # noqa: F403
 
-globals().update({name: function for name, function in public("nn.functional").items() if name not in globals()})
-
 for _member in list(globals().values()):
     if str(getattr(_member, "__module__", None)).startswith("jit.nn.functions."):
         _member.__module__ = __name__  # where pickles look for it, and always have
-
-
-def __getattr__(name: str) -> Any:
-    raise AttributeError(f"module 'jit.nn.functional' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(name for name in globals() if not name.startswith("_"))
 
 
 # -- activations ---------------------------------------------------------------------------------------------------
@@ -68,9 +58,18 @@ _OPTIONS = {
     "relu": 0, "relu6": 0, "selu": 0, "silu": 0, "mish": 0, "hardsigmoid": 0, "hardswish": 0, "leaky_relu": 1, "elu": 1,
     "celu": 1, "hardtanh": 2, "threshold": 2, "rrelu": 3,
 }  # fmt: skip
-globals().update({name: _optionally_inplace(name, options) for name, options in _OPTIONS.items()})
 _WRITTEN = ("celu_", "elu_", "hardtanh_", "leaky_relu_", "relu_", "rrelu_", "selu_", "threshold_")
-globals().update({name: getattr(F, name) for name in _WRITTEN})
+_from_registry, _all_names = members("nn.functional", globals())
+
+
+def __getattr__(name: str) -> Any:
+    if name in _OPTIONS:
+        return globals().setdefault(name, _optionally_inplace(name, _OPTIONS[name]))
+    return getattr(F, name) if name in _WRITTEN else _from_registry(name)
+
+
+def __dir__() -> list[str]:
+    return sorted(name for name in {*_all_names(), *_OPTIONS, *_WRITTEN} if not name.startswith("_"))
 
 
 def softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
@@ -205,3 +204,7 @@ def pdist(input: Any, p: float = 2.0) -> Any:
     pairs = F.triu_indices(input.shape[0], input.shape[0], 1, device=input.device)
     first, second = (F.index_select(input, 0, index) for index in F.unbind(pairs, 0))
     return F.linalg_vector_norm(first - second, p, [1])
+
+
+if not TYPE_CHECKING:
+    __all__ = __dir__()

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
 from typing import Any, NamedTuple
 
-from jit import ops  # noqa: F401  (fills the registry)
+from jit import ops  # noqa: F401  (declares the operators)
 from jit.ir.dtypes import DType
 from jit.ir.kernel import POINTWISE, Kernel
 from jit.ir.op import REGISTRY, Op

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from . import lr_scheduler, swa_utils
-from .adafactor import Adafactor
-from .adam import Adam, AdamW
-from .descents import ASGD, Rprop
-from .lbfgs import LBFGS
-from .moments import Adamax, NAdam, RAdam
-from .optimizer import Optimizer
-from .sgd import SGD
-from .squares import Adadelta, Adagrad, RMSprop
+from typing import TYPE_CHECKING
+
+from jit.late import late
+
+if TYPE_CHECKING:
+    from jit._stubs.names_optim import *  # noqa: F403
+else:
+    __getattr__, __dir__ = late(
+        __name__,
+        {
+            "adafactor": "Adafactor",
+            "adam": "Adam AdamW",
+            "descents": "ASGD Rprop",
+            "lbfgs": "LBFGS",
+            "moments": "Adamax NAdam RAdam",
+            "optimizer": "Optimizer",
+            "sgd": "SGD",
+            "squares": "Adadelta Adagrad RMSprop",
+        },
+        ("lr_scheduler", "swa_utils"),
+    )  # fmt: skip
 
 __all__ = [
     "ASGD", "LBFGS", "SGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "NAdam", "Optimizer",

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from jit.eager.namespace import F
+from .optimizer import check_betas, check_not_negative, chosen
+from .rules import Kept, Numbers, RuledOptimizer
 
-from .optimizer import Optimizer, check_betas, check_not_negative, chosen, count_step, new_count, number_of
 
-
-class Adam(Optimizer):
+class Adam(RuledOptimizer):
     """Gradient descent with a step size per element, from running averages of the gradient and of its square.
 
     With the gradient g, ``m = β1 m + (1 - β1) g`` and ``v = β2 v + (1 - β2) g²``, step t is
@@ -45,40 +44,33 @@ class Adam(Optimizer):
         options = {**chosen(ignored), "lr": lr, "betas": check_betas(betas), "eps": eps, "weight_decay": weight_decay}
         super().__init__(params, {**options, "amsgrad": amsgrad, "maximize": maximize})
 
-    def update(self, parameter: Any, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> None:
-        """One step of descent, see `Optimizer.update`."""
-        if group["weight_decay"] and self.decoupled:
-            parameter.mul_(1 - group["lr"] * group["weight_decay"])
-        elif group["weight_decay"]:
-            gradient = gradient + parameter * group["weight_decay"]
-        mean, square = self._averages(parameter, gradient, state, group)
-        step, (beta1, beta2) = number_of(state["step"]), group["betas"]
-        spread = F.sqrt(square)
-        if group.get("differentiable"):  # its derivative needs the root as it is
-            spread = spread.clone()
-        spread = spread.mul_(1 / (1 - beta2**step) ** 0.5).add_(group["eps"])
-        parameter.sub_(mean / spread * (group["lr"] / (1 - beta1**step)))
+    def kept(self, group: Mapping[str, Any]) -> tuple[str, ...]:
+        """See `RuledOptimizer.kept`."""
+        return ("exp_avg", "exp_avg_sq", *(["max_exp_avg_sq"] if group["amsgrad"] else []))
 
-    def _averages(
-        self, parameter: Any, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]
-    ) -> tuple[Any, Any]:
-        """The running averages of the gradient and of its square, brought up to date."""
-        if not state:
-            state["step"] = new_count(parameter)  # a tensor, so that a traced step counts
-            for name in ("exp_avg", "exp_avg_sq", *(["max_exp_avg_sq"] if group["amsgrad"] else [])):
-                state[name] = F.zeros_like(gradient)
+    def numbers(self, counts: Kept, group: Mapping[str, Any], is_first: bool) -> tuple[Kept, Kept]:
+        """See `RuledOptimizer.numbers`."""
+        step, rate, decay = counts["step"] + 1, group["lr"], group["weight_decay"]
         beta1, beta2 = group["betas"]
-        count_step(state, parameter)
-        state["exp_avg"].mul_(beta1).add_(gradient, alpha=1 - beta1)
-        state["exp_avg_sq"].mul_(beta2).add_(gradient * gradient, alpha=1 - beta2)
-        if not group["amsgrad"]:
-            return state["exp_avg"], state["exp_avg_sq"]
-        largest = F.maximum(state["max_exp_avg_sq"], state["exp_avg_sq"])
-        if group.get("differentiable"):  # the derivative of earlier steps needs the earlier one
-            state["max_exp_avg_sq"] = largest
-        else:
-            state["max_exp_avg_sq"].copy_(largest)
-        return state["exp_avg"], state["max_exp_avg_sq"]
+        pull = {} if not decay else {"shrink": 1 - rate * decay} if self.decoupled else {"decay": decay}
+        numbers = {
+            **pull, "past1": beta1, "fresh1": 1 - beta1, "past2": beta2, "fresh2": 1 - beta2, "eps": group["eps"],
+            "root": 1 / (1 - beta2**step) ** 0.5, "rate": rate / (1 - beta1**step),
+        }  # fmt: skip
+        return numbers, {"step": step}
+
+    def rule(self, F: Any, p: Any, g: Any, kept: Kept, n: Numbers) -> tuple[Any, Kept]:
+        """See `RuledOptimizer.rule`."""
+        if "shrink" in n:
+            p = p * n["shrink"]
+        if "decay" in n:
+            g = g + p * n["decay"]
+        mean = kept["exp_avg"] * n["past1"] + g * n["fresh1"]
+        square = spread = kept["exp_avg_sq"] * n["past2"] + g * g * n["fresh2"]
+        after = {"exp_avg": mean, "exp_avg_sq": square}
+        if "max_exp_avg_sq" in kept:
+            spread = after["max_exp_avg_sq"] = F.maximum(kept["max_exp_avg_sq"], square)
+        return p - mean / (F.sqrt(spread) * n["root"] + n["eps"]) * n["rate"], after
 
 
 class AdamW(Adam):

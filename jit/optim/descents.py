@@ -8,7 +8,7 @@ from typing import Any
 from jit.eager.namespace import F
 from jit.ir.errors import UsageError
 
-from .optimizer import Optimizer, check_not_negative, chosen, count_step, decayed, new_count, number_of
+from .optimizer import Optimizer, bring_counts, check_not_negative, chosen, decayed, home_of_counts, number_of
 
 
 class Rprop(Optimizer):
@@ -37,9 +37,12 @@ class Rprop(Optimizer):
         """One step of descent, see `Optimizer.update`."""
         if not state:
             sizes = F.full_like(gradient, group["lr"])
-            state.update(step=new_count(parameter), prev=F.zeros_like(gradient), step_size=sizes)
+            state.update(
+                step=F.zeros((), device=home_of_counts(parameter)), prev=F.zeros_like(gradient), step_size=sizes
+            )
         (shrink, grow), (least, most) = group["etas"], group["step_sizes"]
-        count_step(state, parameter)
+        bring_counts(state, parameter)
+        state["step"] += 1
         agreement = gradient * state["prev"]
         turned = F.lt(agreement, 0)
         factors = F.where(F.gt(agreement, 0), grow, F.where(turned, shrink, 1.0))

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
-from jit.eager.namespace import F
 from jit.ir import dtypes
 
-from .optimizer import Optimizer, check_betas, check_not_negative, chosen, count_step, decayed, new_count, number_of
+from .optimizer import check_betas, check_not_negative, chosen
+from .rules import Kept, Numbers, RuledOptimizer
 
 
-class _Moments(Optimizer):
+class _Moments(RuledOptimizer):
     """Base of the three: a running average of the gradient, and another one of its size.
 
     Args:
@@ -20,20 +20,22 @@ class _Moments(Optimizer):
         ignored: The other options given by name; see `chosen`.
     """
 
-    decides_by_count = False
-    """Whether Python takes one way or another by the number of steps."""
-
     def __init__(self, params: Iterable[Any], options: dict[str, Any], ignored: Mapping[str, Any]) -> None:
         check_not_negative(lr=options["lr"], eps=options["eps"], weight_decay=options["weight_decay"])
         super().__init__(params, {**options, **chosen(ignored), "betas": check_betas(options["betas"])})
 
-    def _counted(self, parameter: Any, gradient: Any, state: dict[str, Any], *names: str) -> Any:
-        """The number of this step, the first being 1; `names` are the tensors kept, zeros at first."""
-        if not state:
-            state["step"] = new_count(parameter, self.decides_by_count)
-            state.update((name, F.zeros_like(gradient)) for name in names)
-        count_step(state, parameter, self.decides_by_count)
-        return number_of(state["step"])
+    def _pull(self, group: Mapping[str, Any]) -> Kept:
+        """The number for weight decay, if there is any."""
+        decay = group["weight_decay"]
+        if not decay:
+            return {}
+        return {"shrink": 1 - group["lr"] * decay} if group.get("decoupled_weight_decay") else {"decay": decay}
+
+    def _pulled(self, p: Any, g: Any, n: Numbers) -> tuple[Any, Any]:
+        """The parameter and its gradient with weight decay."""
+        if "shrink" in n:
+            return p * n["shrink"], g
+        return (p, g + p * n["decay"]) if "decay" in n else (p, g)
 
 
 class Adamax(_Moments):
@@ -55,24 +57,41 @@ class Adamax(_Moments):
         options = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "maximize": maximize}
         super().__init__(params, options, ignored)
 
-    def update(self, parameter: Any, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> None:
-        """One step of descent, see `Optimizer.update`."""
-        gradient = decayed(parameter, gradient, group)
-        step = self._counted(parameter, gradient, state, "exp_avg", "exp_inf")
-        beta1, beta2 = group["betas"]
-        state["exp_avg"].mul_(beta1).add_(gradient, alpha=1 - beta1)
-        largest = F.maximum(state["exp_inf"] * beta2, F.abs(gradient) + group["eps"])
-        state["exp_inf"].copy_(largest)
-        parameter.sub_(state["exp_avg"] / largest * (group["lr"] / (1 - beta1**step)))
+    def kept(self, group: Mapping[str, Any]) -> tuple[str, ...]:
+        """See `RuledOptimizer.kept`."""
+        return "exp_avg", "exp_inf"
+
+    def numbers(self, counts: Kept, group: Mapping[str, Any], is_first: bool) -> tuple[Kept, Kept]:
+        """See `RuledOptimizer.numbers`."""
+        step, (beta1, beta2) = counts["step"] + 1, group["betas"]
+        numbers = {
+            **self._pull(group), "past1": beta1, "fresh1": 1 - beta1, "past2": beta2, "eps": group["eps"],
+            "rate": group["lr"] / (1 - beta1**step),
+        }  # fmt: skip
+        return numbers, {"step": step}
+
+    def rule(self, F: Any, p: Any, g: Any, kept: Kept, n: Numbers) -> tuple[Any, Kept]:
+        """See `RuledOptimizer.rule`."""
+        p, g = self._pulled(p, g, n)
+        mean = kept["exp_avg"] * n["past1"] + g * n["fresh1"]
+        largest = F.maximum(kept["exp_inf"] * n["past2"], F.abs(g) + n["eps"])
+        return p - mean / largest * n["rate"], {"exp_avg": mean, "exp_inf": largest}
 
 
 class _WithSquares(_Moments):
     """Base of the two that divide by the root mean square, as Adam does."""
 
-    def _averages(self, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> tuple[Any, Any]:
+    def kept(self, group: Mapping[str, Any]) -> tuple[str, ...]:
+        """See `RuledOptimizer.kept`."""
+        return "exp_avg", "exp_avg_sq"
+
+    def _averages(self, g: Any, kept: Kept, n: Numbers) -> Kept:
+        mean = kept["exp_avg"] * n["past1"] + g * n["fresh1"]
+        return {"exp_avg": mean, "exp_avg_sq": kept["exp_avg_sq"] * n["past2"] + g * g * n["fresh2"]}
+
+    def _weights(self, group: Mapping[str, Any]) -> Kept:
         beta1, beta2 = group["betas"]
-        mean = state["exp_avg"].mul_(beta1).add_(gradient, alpha=1 - beta1)
-        return mean, state["exp_avg_sq"].mul_(beta2).add_(gradient * gradient, alpha=1 - beta2)
+        return {"past1": beta1, "fresh1": 1 - beta1, "past2": beta2, "fresh2": 1 - beta2, "eps": group["eps"]}
 
 
 class NAdam(_WithSquares):
@@ -99,18 +118,25 @@ class NAdam(_WithSquares):
         options |= {"momentum_decay": momentum_decay, "decoupled_weight_decay": decoupled_weight_decay}
         super().__init__(params, options, ignored)
 
-    def update(self, parameter: Any, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> None:
-        """One step of descent, see `Optimizer.update`."""
-        gradient = decayed(parameter, gradient, group)
-        step = self._counted(parameter, gradient, state, "exp_avg", "exp_avg_sq")
-        product = state.setdefault("mu_product", F.ones((), dtype=dtypes.float64, device=state["step"].device))
+    counts: ClassVar[Any] = {"step": (0.0, None), "mu_product": (1.0, dtypes.float64)}
+
+    def numbers(self, counts: Kept, group: Mapping[str, Any], is_first: bool) -> tuple[Kept, Kept]:
+        """See `RuledOptimizer.numbers`."""
+        step = counts["step"] + 1
         now, then = (self._momentum(count, group) for count in (step, step + 1))
-        product.mul_(now)
-        mean, square = self._averages(gradient, state, group)
-        spread = F.sqrt(square / (1 - group["betas"][1] ** step)) + group["eps"]
-        past = number_of(product)
-        parameter.sub_(gradient / spread * (group["lr"] * (1 - now) / (1 - past)))
-        parameter.sub_(mean / spread * (group["lr"] * then / (1 - past * then)))
+        past = counts["mu_product"] * now
+        numbers = {
+            **self._pull(group), **self._weights(group), "unbiased": 1 - group["betas"][1] ** step,
+            "fresh_rate": group["lr"] * (1 - now) / (1 - past), "rate": group["lr"] * then / (1 - past * then),
+        }  # fmt: skip
+        return numbers, {"step": step, "mu_product": past}
+
+    def rule(self, F: Any, p: Any, g: Any, kept: Kept, n: Numbers) -> tuple[Any, Kept]:
+        """See `RuledOptimizer.rule`."""
+        p, g = self._pulled(p, g, n)
+        after = self._averages(g, kept, n)
+        spread = F.sqrt(after["exp_avg_sq"] / n["unbiased"]) + n["eps"]
+        return p - g / spread * n["fresh_rate"] - after["exp_avg"] / spread * n["rate"], after
 
     def _momentum(self, step: Any, group: Mapping[str, Any]) -> Any:
         return group["betas"][0] * (1 - 0.5 * 0.96 ** (step * group["momentum_decay"]))
@@ -138,17 +164,23 @@ class RAdam(_WithSquares):
         options = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "maximize": maximize}
         super().__init__(params, {**options, "decoupled_weight_decay": decoupled_weight_decay}, ignored)
 
-    def update(self, parameter: Any, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> None:
-        """One step of descent, see `Optimizer.update`."""
-        gradient = decayed(parameter, gradient, group)
-        step = self._counted(parameter, gradient, state, "exp_avg", "exp_avg_sq")
-        mean, square = self._averages(gradient, state, group)
-        beta1, beta2 = group["betas"]
+    def numbers(self, counts: Kept, group: Mapping[str, Any], is_first: bool) -> tuple[Kept, Kept]:
+        """See `RuledOptimizer.numbers`."""
+        step, (beta1, beta2) = counts["step"] + 1, group["betas"]
         limit, faded = 2 / (1 - beta2) - 1, beta2**step
         certain = limit - 2 * step * faded / (1 - faded)
-        rate = group["lr"] / (1 - beta1**step)
-        if certain > 5:
+        rate, is_certain = group["lr"] / (1 - beta1**step), bool(certain > 5)
+        if is_certain:
             ratio = (certain - 4) * (certain - 2) * limit / ((limit - 4) * (limit - 2) * certain)
-            mean = mean / (F.sqrt(square) + group["eps"])
             rate = rate * (ratio * (1 - faded)) ** 0.5
-        parameter.sub_(mean * rate)
+        numbers = {**self._pull(group), **self._weights(group), "is_certain": is_certain, "rate": rate}
+        return numbers, {"step": step}
+
+    def rule(self, F: Any, p: Any, g: Any, kept: Kept, n: Numbers) -> tuple[Any, Kept]:
+        """See `RuledOptimizer.rule`."""
+        p, g = self._pulled(p, g, n)
+        after = self._averages(g, kept, n)
+        step = after["exp_avg"]
+        if n["is_certain"]:
+            step = step / (F.sqrt(after["exp_avg_sq"]) + n["eps"])
+        return p - step * n["rate"], after

@@ -128,13 +128,19 @@ class Optimizer:
         self._call(self._pre_hooks, given)
         with set_grad_enabled(bool(self.defaults.get("differentiable"))):
             for group in self.param_groups:
-                for parameter in group["params"]:
-                    if parameter.grad is not None:
-                        gradient = -parameter.grad if group.get("maximize") else parameter.grad
-                        update = self._update_parts if parameter.is_complex() else self.update
-                        update(parameter, gradient, self._state_of(parameter, group), group)
+                self._update_group(group)
         self._call(self._post_hooks, given)
         return loss
+
+    def _update_group(self, group: dict[str, Any]) -> None:
+        for parameter in group["params"]:
+            if parameter.grad is not None:
+                self._update_one(parameter, group)
+
+    def _update_one(self, parameter: Any, group: dict[str, Any]) -> None:
+        gradient = -parameter.grad if group.get("maximize") else parameter.grad
+        update = self._update_parts if parameter.is_complex() else self.update
+        update(parameter, gradient, self._state_of(parameter, group), group)
 
     def _state_of(self, parameter: Any, group: Mapping[str, Any]) -> dict[str, Any]:
         state = self.state[parameter]
@@ -272,7 +278,7 @@ def _noted(step: Callable[..., Any]) -> Callable[..., Any]:
 def _fitted(state: Mapping[str, Any], parameter: Any) -> dict[str, Any]:
     """A copy of a saved state, its tensors of the device and the dtype of the parameter they belong to.
 
-    What is counted lies on the CPU at first, wherever it was; see `count_step`.
+    What is counted lies on the CPU at first, wherever it was; see `home_of_counts`.
     """
     copied = copy.deepcopy(dict(state))
     dtype = parameter.dtype if parameter.is_floating_point() else None
@@ -348,27 +354,26 @@ def decayed(parameter: Any, gradient: Any, group: Mapping[str, Any]) -> Any:
     return gradient + parameter * decay
 
 
-def new_count(parameter: Any, on_host: bool = False) -> Any:
-    """The count of a parameter's steps, 0 at first; see `count_step` for where it lies."""
-    return F.zeros((), device="cpu" if on_host or TRACE.get() is None else parameter.device)
+def home_of_counts(parameter: Any, on_host: bool = False) -> Any:
+    """The device of what is counted for a parameter: the CPU, where Python reads it without waiting.
+
+    A traced step has it beside the parameter, unless Python decides by it (`on_host`): all of the step may be one
+    stretch of kernels then.
+    """
+    return "cpu" if on_host or TRACE.get() is None else parameter.device
 
 
-def count_step(state: dict[str, Any], parameter: Any, on_host: bool = False) -> None:
-    """Count a step in `state["step"]`: on the CPU, where Python reads it without waiting.
-
-    A traced step has what it counts beside the parameter, unless Python decides by it (`on_host`), since all of the
-    step may be one stretch of kernels then. What was counted in steps that were not traced is copied there once.
+def bring_counts(state: dict[str, Any], parameter: Any) -> None:
+    """Let a traced step have what steps that were not traced have counted; see `home_of_counts`.
 
     Args:
         state: The state of a parameter.
         parameter: The parameter.
-        on_host: Whether Python decides by the number of steps.
     """
-    if TRACE.get() is not None and not on_host:
+    if TRACE.get() is not None:
         for name in _COUNTS:
             if name in state and state[name].device != parameter.device:
                 state[name] = state[name].to(parameter.device)
-    state["step"] += 1
 
 
 def number_of(tensor: Any) -> Any:

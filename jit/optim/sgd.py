@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from jit.ir.errors import UsageError
 
-from .optimizer import Optimizer, check_not_negative, chosen
+from .optimizer import check_not_negative, chosen
+from .rules import Kept, Numbers, RuledOptimizer
 
 
-class SGD(Optimizer):
+class SGD(RuledOptimizer):
     """Gradient descent, with momentum if wanted: ``v = momentum * v + (1 - dampening) * g`` and ``p -= lr * v``.
 
     The first v is g itself; with `nesterov` the step is ``lr * (g + momentum * v)``.
@@ -44,19 +45,28 @@ class SGD(Optimizer):
         options |= chosen(ignored)
         super().__init__(params, {**options, "nesterov": nesterov, "maximize": maximize})
 
-    def update(self, parameter: Any, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> None:
-        """One step of descent, see `Optimizer.update`."""
-        if group["weight_decay"]:
-            gradient = gradient + parameter * group["weight_decay"]
-        if group["momentum"]:
-            gradient = self._with_momentum(gradient, state, group)
-        parameter.add_(gradient, alpha=-group["lr"])
+    counts: ClassVar[Any] = {}
 
-    def _with_momentum(self, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> Any:
-        velocity = state.get("momentum_buffer")
-        if velocity is None:
-            first = gradient.detach() if group.get("differentiable") else gradient
-            velocity = state["momentum_buffer"] = first.clone()
-        else:
-            velocity.mul_(group["momentum"]).add_(gradient, alpha=1 - group["dampening"])
-        return gradient + velocity * group["momentum"] if group["nesterov"] else velocity
+    def kept(self, group: Mapping[str, Any]) -> tuple[str, ...]:
+        """See `RuledOptimizer.kept`."""
+        return ("momentum_buffer",) if group["momentum"] else ()
+
+    def numbers(self, counts: Kept, group: Mapping[str, Any], is_first: bool) -> tuple[Kept, Kept]:
+        """See `RuledOptimizer.numbers`."""
+        numbers = {"rate": group["lr"]}
+        if group["weight_decay"]:
+            numbers["decay"] = group["weight_decay"]
+        if group["momentum"]:
+            share = {"momentum": group["momentum"], "fresh": 1 - group["dampening"]}
+            numbers |= {**share, "nesterov": bool(group["nesterov"]), "is_first": is_first}
+        return numbers, {}
+
+    def rule(self, F: Any, p: Any, g: Any, kept: Kept, n: Numbers) -> tuple[Any, Kept]:
+        """See `RuledOptimizer.rule`."""
+        if "decay" in n:
+            g = g + p * n["decay"]
+        if "momentum" not in n:
+            return p - g * n["rate"], {}
+        v = g if n["is_first"] else kept["momentum_buffer"] * n["momentum"] + g * n["fresh"]
+        step = g + v * n["momentum"] if n["nesterov"] else v
+        return p - step * n["rate"], {"momentum_buffer": v}

@@ -8,10 +8,11 @@ from typing import Any
 from jit.eager.namespace import F
 from jit.ir.errors import UsageError
 
-from .optimizer import Optimizer, check_not_negative, chosen, count_step, decayed, new_count, number_of
+from .optimizer import check_not_negative, chosen
+from .rules import Kept, Numbers, RuledOptimizer
 
 
-class Adagrad(Optimizer):
+class Adagrad(RuledOptimizer):
     """Divides by the root of the sum of all squared gradients so far (Duchi et al., 2011).
 
     ``s += g²`` and ``p -= lr / (1 + t * lr_decay) * g / (sqrt(s) + eps)``, where t counts the steps before.
@@ -36,19 +37,33 @@ class Adagrad(Optimizer):
         options |= chosen(ignored)
         super().__init__(params, {**options, "initial_accumulator_value": initial_accumulator_value})
 
-    def update(self, parameter: Any, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> None:
-        """One step of descent, see `Optimizer.update`."""
-        gradient = decayed(parameter, gradient, group)
-        if not state:
-            state["step"] = new_count(parameter)
-            state["sum"] = F.full_like(parameter, group["initial_accumulator_value"]).detach()
-        rate = group["lr"] / (1 + number_of(state["step"]) * group["lr_decay"])
-        count_step(state, parameter)
-        state["sum"].add_(gradient * gradient)
-        parameter.sub_(gradient / (F.sqrt(state["sum"]) + group["eps"]) * rate)
+    def kept(self, group: Mapping[str, Any]) -> tuple[str, ...]:
+        """See `RuledOptimizer.kept`."""
+        return ("sum",)
+
+    def first(self, name: str, gradient: Any, group: Mapping[str, Any]) -> Any:
+        """The start of the sum, see `RuledOptimizer.first`.
+
+        Args:
+            name: The entry.
+            gradient: The gradient in the first step.
+            group: The options of the parameter's group.
+        """
+        return F.full_like(gradient, group["initial_accumulator_value"]).detach()
+
+    def numbers(self, counts: Kept, group: Mapping[str, Any], is_first: bool) -> tuple[Kept, Kept]:
+        """See `RuledOptimizer.numbers`."""
+        rate = group["lr"] / (1 + counts["step"] * group["lr_decay"])
+        return {**_decay(group), "eps": group["eps"], "rate": rate}, {"step": counts["step"] + 1}
+
+    def rule(self, F: Any, p: Any, g: Any, kept: Kept, n: Numbers) -> tuple[Any, Kept]:
+        """See `RuledOptimizer.rule`."""
+        g = _decayed(p, g, n)
+        total = kept["sum"] + g * g
+        return p - g / (F.sqrt(total) + n["eps"]) * n["rate"], {"sum": total}
 
 
-class RMSprop(Optimizer):
+class RMSprop(RuledOptimizer):
     """Divides by the root of a running average of squared gradients (Hinton, 2012).
 
     ``s = alpha * s + (1 - alpha) * g²`` and ``p -= lr * g / (sqrt(s) + eps)``.
@@ -74,33 +89,32 @@ class RMSprop(Optimizer):
         options |= chosen(ignored)
         super().__init__(params, {**options, "centered": centered, "maximize": maximize})
 
-    def update(self, parameter: Any, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> None:
-        """One step of descent, see `Optimizer.update`."""
-        gradient = decayed(parameter, gradient, group)
-        if not state:
-            state["step"] = new_count(parameter)
-            for name in self._kept(group):
-                state[name] = F.zeros_like(gradient)
-        count_step(state, parameter)
-        change = gradient / self._spread(gradient, state, group)
-        if group["momentum"]:
-            change = state["momentum_buffer"].mul_(group["momentum"]).add_(change)
-        parameter.add_(change, alpha=-group["lr"])
-
-    def _kept(self, group: Mapping[str, Any]) -> list[str]:
+    def kept(self, group: Mapping[str, Any]) -> tuple[str, ...]:
+        """See `RuledOptimizer.kept`."""
         optional = {"momentum_buffer": group["momentum"], "grad_avg": group["centered"]}
-        return ["square_avg", *(name for name, wanted in optional.items() if wanted)]
+        return ("square_avg", *(name for name, wanted in optional.items() if wanted))
 
-    def _spread(self, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> Any:
-        alpha = group["alpha"]
-        square = state["square_avg"].mul_(alpha).add_(gradient * gradient, alpha=1 - alpha)
-        if group["centered"]:
-            mean = state["grad_avg"].mul_(alpha).add_(gradient, alpha=1 - alpha)
-            square = square - mean * mean
-        return F.sqrt(square) + group["eps"]
+    def numbers(self, counts: Kept, group: Mapping[str, Any], is_first: bool) -> tuple[Kept, Kept]:
+        """See `RuledOptimizer.numbers`."""
+        alpha, momentum = group["alpha"], {"momentum": group["momentum"]} if group["momentum"] else {}
+        weights = {"past": alpha, "fresh": 1 - alpha, "eps": group["eps"], "rate": group["lr"]}
+        return {**_decay(group), **weights, **momentum}, {"step": counts["step"] + 1}
+
+    def rule(self, F: Any, p: Any, g: Any, kept: Kept, n: Numbers) -> tuple[Any, Kept]:
+        """See `RuledOptimizer.rule`."""
+        g = _decayed(p, g, n)
+        square = variance = kept["square_avg"] * n["past"] + g * g * n["fresh"]
+        after = {"square_avg": square}
+        if "grad_avg" in kept:
+            mean = after["grad_avg"] = kept["grad_avg"] * n["past"] + g * n["fresh"]
+            variance = square - mean * mean
+        change = g / (F.sqrt(variance) + n["eps"])
+        if "momentum_buffer" in kept:
+            change = after["momentum_buffer"] = kept["momentum_buffer"] * n["momentum"] + change
+        return p - change * n["rate"], after
 
 
-class Adadelta(Optimizer):
+class Adadelta(RuledOptimizer):
     """Scales gradients by how far past steps went for past gradients (Zeiler, 2012).
 
     ``s = rho * s + (1 - rho) * g²``, the step is ``d = sqrt(u + eps) / sqrt(s + eps) * g``, then
@@ -126,14 +140,27 @@ class Adadelta(Optimizer):
         options |= chosen(ignored)
         super().__init__(params, options)
 
-    def update(self, parameter: Any, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> None:
-        """One step of descent, see `Optimizer.update`."""
-        gradient = decayed(parameter, gradient, group)
-        if not state:
-            state.update(step=new_count(parameter), square_avg=F.zeros_like(gradient), acc_delta=F.zeros_like(gradient))
-        rho, eps, steps = group["rho"], group["eps"], state["acc_delta"]
-        count_step(state, parameter)
-        square = state["square_avg"].mul_(rho).add_(gradient * gradient, alpha=1 - rho)
-        change = F.sqrt(steps + eps) / F.sqrt(square + eps) * gradient
-        steps.mul_(rho).add_(change * change, alpha=1 - rho)
-        parameter.add_(change, alpha=-group["lr"])
+    def kept(self, group: Mapping[str, Any]) -> tuple[str, ...]:
+        """See `RuledOptimizer.kept`."""
+        return "square_avg", "acc_delta"
+
+    def numbers(self, counts: Kept, group: Mapping[str, Any], is_first: bool) -> tuple[Kept, Kept]:
+        """See `RuledOptimizer.numbers`."""
+        weights = {"past": group["rho"], "fresh": 1 - group["rho"], "eps": group["eps"], "rate": group["lr"]}
+        return {**_decay(group), **weights}, {"step": counts["step"] + 1}
+
+    def rule(self, F: Any, p: Any, g: Any, kept: Kept, n: Numbers) -> tuple[Any, Kept]:
+        """See `RuledOptimizer.rule`."""
+        g, steps = _decayed(p, g, n), kept["acc_delta"]
+        square = kept["square_avg"] * n["past"] + g * g * n["fresh"]
+        change = F.sqrt(steps + n["eps"]) / F.sqrt(square + n["eps"]) * g
+        after = {"square_avg": square, "acc_delta": steps * n["past"] + change * change * n["fresh"]}
+        return p - change * n["rate"], after
+
+
+def _decay(group: Mapping[str, Any]) -> Kept:
+    return {"decay": group["weight_decay"]} if group["weight_decay"] else {}
+
+
+def _decayed(p: Any, g: Any, n: Numbers) -> Any:
+    return g + p * n["decay"] if "decay" in n else g

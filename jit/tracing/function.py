@@ -23,6 +23,7 @@ from jit.eager.pytree import ObjectError, too_deep
 from jit.eager.tensors import Tensor
 from jit.ir import Graph
 from jit.ir.errors import Error, UsageError
+from jit.late import Provided
 
 from .answers import Answers
 from .bound_methods import BoundMethods
@@ -43,6 +44,7 @@ from .recordings.compiling import optimise, titled_graphs, unoptimised
 from .recordings.recalling import Recollection, recalling, recollection
 from .recordings.recording import Recording
 from .recordings.shapes import Dims
+from .shortcuts.shortcuts import NOTHING
 from .sizes import SizeFamilies
 from .surroundings.calls import Entry, Key, TracedCall
 from .surroundings.surroundings import Surroundings, Watched
@@ -129,7 +131,7 @@ class TracedFunction(Watched):
                     break
                 if result is not None:
                     self._last = recording
-                    return result
+                    return None if result is NOTHING else result
         return self._long_way(args, kwargs)
 
     def _long_way(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
@@ -383,5 +385,8 @@ class TracedFunction(Watched):
             f"<traced {self.__name__}: {len(self._cache.entries)} keys, {self.hits} hits, {self.misses} misses{stages}>"
         )
 
+
+for _name in ("save", "kernels", "profile", "why_not", "__reduce__", "__deepcopy__"):
+    setattr(TracedFunction, _name, Provided(_name))  # by `jit.inspection.inspected`
 
 __all__ = ["Entry", "Key", "TracedCall", "TracedFunction"]

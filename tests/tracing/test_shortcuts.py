@@ -1,6 +1,7 @@
 """Calls that go the short way give what eager mode gives, and nothing that changes goes unnoticed."""
 
 import gc
+import pickle
 import sys
 from typing import Any
 
@@ -463,3 +464,23 @@ def test_not_for_what_needs_python():
             f(jit.ones(3))
         assert f._shortcuts.kept == ()
     assert state.tolist() == [4, 4, 4]
+
+
+OF_COPIES = {
+    "pickled": lambda array: pickle.loads(pickle.dumps(jit.tensor(array))),
+    "a pickled array, shared": lambda array: jit.from_numpy(pickle.loads(pickle.dumps(array))),
+    "a pickled array, copied": lambda array: jit.tensor(pickle.loads(pickle.dumps(array))),
+    "a pickled array, as an array": lambda array: jit.asarray(pickle.loads(pickle.dumps(array))),
+    "another name of the dtype": lambda array: jit.from_numpy(array.astype(np.longlong)).float(),
+}
+
+
+@pytest.mark.parametrize("name", OF_COPIES)
+def test_arrays_with_a_dtype_object_of_their_own_take_the_shortcut(name):
+    """Pickle gives arrays a copy of their dtype, which is equal to it but another object."""
+    f = jit.trace(lambda x: x * 2 + 1)
+    for _ in range(4):
+        f(jit.ones(3))
+    before = f._shortcuts.hits
+    assert jit.equal(f(OF_COPIES[name](np.ones(3, np.float32))), jit.full((3,), 3.0))
+    assert f._shortcuts.hits == before + 1

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from . import parametrizations, parametrize, rnn
-from .fusion import fuse_conv_bn_eval, fuse_conv_bn_weights, fuse_linear_bn_eval, fuse_linear_bn_weights
-from .gradients import clip_grad_norm_, clip_grad_value_, clip_grads_with_norm_, get_total_norm
-from .normed import remove_weight_norm, weight_norm
-from .spectral import remove_spectral_norm, spectral_norm
-from .vectors import parameters_to_vector, vector_to_parameters
+from typing import TYPE_CHECKING
+
+from jit.late import late
+
+if TYPE_CHECKING:
+    from jit._stubs.names_nn_utils import *  # noqa: F403
+else:
+    __getattr__, __dir__ = late(
+        __name__,
+        {
+            "fusion": "fuse_conv_bn_eval fuse_conv_bn_weights fuse_linear_bn_eval fuse_linear_bn_weights",
+            "gradients": "clip_grad_norm_ clip_grad_value_ clip_grads_with_norm_ get_total_norm",
+            "normed": "remove_weight_norm weight_norm",
+            "spectral": "remove_spectral_norm spectral_norm",
+            "vectors": "parameters_to_vector vector_to_parameters",
+        },
+        ("parametrizations", "parametrize", "rnn"),
+    )  # fmt: skip
 
 __all__ = [
     "fuse_conv_bn_eval", "fuse_conv_bn_weights", "fuse_linear_bn_eval", "fuse_linear_bn_weights",

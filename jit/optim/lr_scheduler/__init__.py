@@ -1,17 +1,26 @@
 """Learning rates that change with the epochs: call `step()` once after each."""
 
-# ruff: noqa: I001 - grouped as it is read, not one name a line
-
 from __future__ import annotations
 
-from .base import LRScheduler
-from .chains import ChainedScheduler, SequentialLR
-from .cycles import CosineAnnealingWarmRestarts, CyclicLR, OneCycleLR
-from .decays import (
-    ConstantLR, CosineAnnealingLR, ExponentialLR, LambdaLR, LinearLR, MultiplicativeLR, MultiStepLR, PolynomialLR,
-    StepLR,
-)  # fmt: skip
-from .plateau import ReduceLROnPlateau
+from typing import TYPE_CHECKING
+
+from jit.late import late
+
+if TYPE_CHECKING:
+    from jit._stubs.names_optim_lr_scheduler import *  # noqa: F403
+else:
+    __getattr__, __dir__ = late(
+        __name__,
+        {
+            "base": "LRScheduler",
+            "chains": "ChainedScheduler SequentialLR",
+            "cycles": "CosineAnnealingWarmRestarts CyclicLR OneCycleLR",
+            "decays":
+                "ConstantLR CosineAnnealingLR ExponentialLR LambdaLR LinearLR MultiplicativeLR MultiStepLR "
+                "PolynomialLR StepLR",
+            "plateau": "ReduceLROnPlateau",
+        },
+    )  # fmt: skip
 
 __all__ = [
     "ChainedScheduler", "ConstantLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "CyclicLR", "ExponentialLR",

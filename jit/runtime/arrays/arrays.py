@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from jit.ir.dtypes import from_numpy
 from jit.ir.errors import ShapeError
 from jit.ir.geometry import Geometry
 
@@ -19,6 +20,16 @@ class _StridedWindow:
     def __init__(self, base: Any, interface: dict[str, Any]) -> None:
         self.base = base
         self.__array_interface__ = interface
+
+
+def with_known_dtype(array: Any) -> Any:
+    """The same memory, with the one dtype object that stands for its kind of elements.
+
+    Arrays from files of pickle bring copies of their dtype, and hand them on to what is computed from them; native code
+    tells dtypes by identity.
+    """
+    known = from_numpy(array.dtype).numpy
+    return array if array.dtype is known else array.view(known)
 
 
 def address_of(array: Any) -> int:

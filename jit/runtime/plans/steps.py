@@ -280,20 +280,20 @@ class StretchLowering:
     def _group(self, node: Node) -> None:
         """A FusionGroup, or another node as a group of its own."""
         fused = node.kind == "prim::FusionGroup"
-        values = list(node.inputs) if fused else list(dict.fromkeys(node.inputs))
+        values, body = body_of(node)
         reads, writes = [self.of(v) for v in values], [self.make(v) for v in node.outputs]
         key = (
             _signature(node.attributes["body"]) if fused else _entry(node, {v: i for i, v in enumerate(values)}),
             *(p.layout for p in (*reads, *writes)),
         )
-        group = node if fused else _alone(node, values)
         if key not in self._nests:
             buffers = [[Buffer.like(p.layout) for p in places] for places in (reads, writes)]  # type: ignore[arg-type]
-            self._nests[key] = split.split_if_worth(fusion.group_nest(group.attributes["body"], *buffers))
+            self._nests[key] = split.split_if_worth(fusion.group_nest(body, *buffers))
         if any(p.geometry.numel == 0 for p in reads) and any(p.geometry.numel for p in writes):
             raise CompileError("no kernel reduces an empty tensor to a result with elements; the interpreter does")
         held = self._last_held(reads)
-        reusable = _reusable(group.attributes["body"], reads, writes)
+        in_place = read_in_place(body, reads, writes)
+        reusable = tuple(index for index in in_place if reads[index].block.kind == "temporary")
         if held is not None and self._epilogue(node, key, held.step, reads, writes, reusable):
             return
         if held is not None:
@@ -370,17 +370,19 @@ def _input_place(number: int, layout: Layout) -> ValuePlace:
     return ValuePlace(MemoryBlock("input", geometry.numel * size, number), from_numpy(layout.dtype), geometry)
 
 
-def _alone(node: Node, values: Sequence[Value]) -> Node:
-    """A FusionGroup with `node` alone in it."""
-    body = Graph()
+def body_of(node: Node) -> tuple[list[Value], Graph]:
+    """The values that a step for a node reads, and its computation: the body of a FusionGroup, or the node alone."""
+    if node.kind == "prim::FusionGroup":
+        return list(node.inputs), node.attributes["body"]
+    values, body = list(dict.fromkeys(node.inputs)), Graph()
     mapping = {value: body.add_input(value.type) for value in values}
     copy = body.copy_node(node, mapping)
     copy.stage = 0
     body.set_return([copy.output])
-    return Graph().create("prim::FusionGroup", (), {"body": body})
+    return values, body
 
 
-def _reusable(body: Graph, reads: Sequence[ValuePlace], results: Sequence[ValuePlace]) -> tuple[int, ...]:
+def read_in_place(body: Graph, reads: Sequence[ValuePlace], results: Sequence[ValuePlace]) -> tuple[int, ...]:
     """The operands that lie as the results do and are only read by pointwise nodes as they are."""
     result = results[0]
     if not all(_is_alike(place, result) for place in results):
@@ -391,7 +393,7 @@ def _reusable(body: Graph, reads: Sequence[ValuePlace], results: Sequence[ValueP
     for index, (value, place) in enumerate(zip(body.inputs, reads, strict=True)):
         direct = not _is_viewed(value)
         alike = _is_alike(place, result) and place.dtype.itemsize == result.dtype.itemsize
-        if direct and alike and place.block.kind == "temporary":
+        if direct and alike:
             found.append(index)
     return tuple(found)
 

@@ -13,7 +13,6 @@ from jit.ir import Op, TensorType, Value
 from jit.ir.errors import ShapeError, TraceError
 from jit.ir.geometry import Geometry
 from jit.ir.types import Type
-from jit.ops.scatters import as_strided_of
 from jit.ops.views import as_strided
 from jit.passes.support.builder import GraphBuilder
 from jit.runtime.arrays.arrays import geometry_of, offset_of
@@ -97,7 +96,7 @@ def shown(path: Sequence[ViewStep], base: Tensor) -> Tensor:
     """The view of a tensor to which a path leads; it shares the tensor's memory even if a step is by strides."""
     for step in path:
         given = step.arguments
-        lies_so = geometry_of(base._array)[:2] == tuple(map(tuple, given[:2])) if step.op is as_strided_of else False
+        lies_so = geometry_of(base._array)[:2] == tuple(map(tuple, given[:2])) if step.is_strided else False
         if lies_so:
             *_, size, stride, offset = given
             base = dispatch.call(as_strided, (base, size, stride, offset_of(base._array) + offset))

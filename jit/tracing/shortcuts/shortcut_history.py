@@ -20,6 +20,7 @@ from ..recordings.stage_node import Kept, StageNode, mark_of
 if TYPE_CHECKING:
     from ..recordings.chains import Chain, Plan
     from ..recordings.recording import Recording
+    from .shortcut_effects import CallEffects
     from .sized_shortcuts import Fitting
 
 Run = Callable[..., Any]
@@ -27,7 +28,7 @@ Run = Callable[..., Any]
 
 def with_history(
     run: Run, recording: Recording, plan: Plan, native: Any, owners: Sequence[Tensor], positions: Sequence[int],
-    order: Sequence[int], fitting: Fitting | None,
+    order: Sequence[int], fitting: Fitting | None, effects: CallEffects | None,
 ) -> Run:  # fmt: skip
     """`run` for tensors, which gives its results the history of the call.
 
@@ -40,6 +41,7 @@ def with_history(
         positions: The places among the items of those that are arguments; the others are captured.
         order: The numbers of the arrays that the function returns.
         fitting: Knows the sizes of the call, if the recording is for many.
+        effects: What the call does beyond that.
     """
     chain = recording.chains[0]
     plans = _plans_of(chain)
@@ -49,8 +51,21 @@ def with_history(
     captured = list(owners[len(positions) :])
     results = [(spec.index, number) for spec, number in zip(recording.result.outputs, order, strict=True)]
     carrying, count = frozenset(recording.differentiable), recording.returns
-    is_bare = recording.result.structure == TENSOR
+    is_bare, returned = recording.result.structure == TENSOR, recording.result.count
+    written = effects.inputs if effects is not None else frozenset()
+    copied = [index for index in written if used[index]]
+    marking = [use and index not in written for index, use in enumerate(used)]
     registers, left = _left_by(plan, native)
+
+    def left_by(given: Sequence[Any]) -> list[Any]:
+        """The registers that stage 0 leaves, given its inputs and the outputs of its native call."""
+        state: list[Any] = [None] * registers
+        if fitting is not None:
+            state[native.told] = fitting.chosen
+        for register, number in left:
+            state[register] = given[number]
+        return state
+
     last = max(positions, default=-1)
 
     def call(*items: Any) -> Any:
@@ -60,27 +75,30 @@ def with_history(
         for owner, (kind, is_leaf) in zip(inputs, known):
             if type(owner) is not kind or (owner._grad_fn is None) is not is_leaf or owner._storage.inference:
                 return None
-        marks = [mark_of(owner) if use else None for owner, use in zip(inputs, used)]
+        if effects is not None and not effects.may_begin(inputs):
+            return None
+        marks = [mark_of(owner) if marked else None for owner, marked in zip(inputs, marking)]
         values = [owner._array if use else None for owner, use in zip(inputs, used)]
         arrays = run(*items)
         if arrays is None:
             return None
         edges = [edge_of(owner) if use and need else None for owner, use, need in zip(inputs, used, needs)]
+        for index in copied:
+            values[index] = values[index].copy()
         node = StageNode(recording, (), edges, count)
-        state: list[Any] = [None] * registers
-        node.plan, node.state = plan, state
         if fitting is not None:
-            node.sizes, state[native.told] = fitting.sizes, fitting.chosen
-        given = [*values, *arrays]
-        for register, number in left:
-            state[register] = given[number]
+            node.sizes = fitting.sizes
         made = [tensor_of(arrays[number]) for _, number in results]
         for tensor, (index, _) in zip(made, results):
             if index in carrying:
                 give_history(tensor, node, index)
-        marked = {index: mark_of(tensor) for tensor, (index, _) in zip(made, results)}
-        node.kept = Kept([values], [marks], needs, [marked])
-        return made[0] if is_bare else tuple(made)
+        if not recording.spent:  # a second backward is an error, so there is nothing to keep
+            marked = {index: mark_of(tensor) for tensor, (index, _) in zip(made, results)}
+            node.kept = Kept([values], [marks], needs, [marked])
+            node.plan, node.state = plan, left_by([*values, *arrays])
+        if effects is not None:
+            effects.finish(inputs, arrays, made)
+        return made[0] if is_bare else tuple(made[:returned])
 
     call.__wrapped__ = run  # type: ignore[attr-defined]
     return call

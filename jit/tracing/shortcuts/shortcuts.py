@@ -1,10 +1,11 @@
 """The short way through a traced call: one native function that checks, runs and wraps, with no Python in between.
 
-A recording that was found the long way gets a shortcut if a call of it needs no Python: one native stretch, fresh
-outputs, nothing to write back. The shortcut holds all that the long way has compared - the arguments, the surroundings,
+A recording that was found the long way gets a shortcut if a call of it needs no Python: one native stretch and fresh
+outputs. The shortcut holds all that the long way has compared - the arguments, the surroundings,
 grad mode - in the form of tables for `jit.runtime.plans.entry`, and inference mode, on which its results depend. It
 returns None whenever anything is not as it was; the long way then decides. Where a gradient may be asked for, the
-native function returns arrays, and `shortcut_history` makes tensors of them.
+native function returns arrays, and `shortcut_history` makes tensors of them; `shortcut_effects` writes what is left to
+be written.
 
 Note [What a shortcut looks at]
     * Arguments: by position, lists, tuples and dicts item by item; tensors by class, dtype, sizes, strides and
@@ -27,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jit.eager import context
+from jit.eager.effects import NOTES
 from jit.eager.pytree import TENSOR, Structure, unflatten
 from jit.eager.tensors import Storage, Tensor, tensor_of
 from jit.ir import Node, find
@@ -39,6 +41,7 @@ from ..surroundings.native_tensors import input_of, slots_of_tensors
 from ..surroundings.peeking import is_a
 from .device_shortcuts import DeviceArrays, DeviceCalls, on_device
 from .orders import order_of
+from .shortcut_effects import CallEffects, with_effects, written_by
 from .shortcut_history import with_history
 from .sized_shortcuts import Fitting, for_all_sizes
 
@@ -48,6 +51,8 @@ if TYPE_CHECKING:
     from ..surroundings.calls import TracedCall
 
 Shortcut = Callable[..., Any]
+NOTHING = object()
+"""The answer of a shortcut for a function that returns None."""
 _ARGUMENTS = 16
 """The most tensor arguments that a shortcut takes: each is compared with each."""
 
@@ -65,6 +70,9 @@ def shortcut(call: TracedCall, recording: Recording) -> Shortcut | None:
     order = None if native is None else order_of(native, plan, recording)
     if native is None or order is None:
         return None
+    written = written_by(native, plan, recording, owners)
+    if written is None:
+        return None
     if recording.general and not isinstance(native, NativeAtSizes):  # nothing in it could be let be for other sizes
         return None
     keeps = _keeps(recording, owners)
@@ -74,14 +82,19 @@ def shortcut(call: TracedCall, recording: Recording) -> Shortcut | None:
         return None
     tables = native.code.tables()
     tables.inputs, tables.reads = inputs, len(native.reads)
-    if not keeps:
+    positions, effects = _positions(items), None
+    if recording.effects or recording.conditions:
+        effects = CallEffects(recording, written, owners, len(positions))
+    if not keeps and effects is None:
         tables.order, tables.wrapping = order, wrapping
-    tables.apart = len(call.leaves)
+    tables.apart, tables.bundle = len(call.leaves), len(inputs) if written else 0
     _look_around(tables, call, recording, items, keeps)
     run: Shortcut = entry.make_entry(tables)
     fitting = Fitting(run, recording, plan, native, recording.sizes_of(owners)) if recording.general else None
     if keeps:
-        run = with_history(run, recording, plan, native, owners, _positions(items), order, fitting)
+        run = with_history(run, recording, plan, native, owners, positions, order, fitting, effects)
+    elif effects is not None:
+        run = with_effects(run, effects, recording.result, positions, owners[len(positions) :], order)
     if fitting is not None:
         run = for_all_sizes(run, fitting, recording, items)
     return _unpacking(_structured(_following_bases(run, items), recording.result.structure), call.args)
@@ -89,7 +102,11 @@ def shortcut(call: TracedCall, recording: Recording) -> Shortcut | None:
 
 def _of_device(call: TracedCall, recording: Recording, items: Sequence[Any], owners: Sequence[Any]) -> Shortcut | None:
     """The same for tensors on one GPU."""
-    if any(type(owner._array) is not type(owners[0]._array) for owner in owners):
+    if (
+        recording.effects
+        or recording.conditions
+        or any(type(owner._array) is not type(owners[0]._array) for owner in owners)
+    ):
         return None
     keeps, positions = _keeps(recording, owners), _positions(items)
     inputs = [_found_in(owner, index, positions, keeps) for index, owner in enumerate(owners)]
@@ -132,6 +149,10 @@ def _look_around(
         tables.contexts.append((DEFAULT, device(call.key.home.split()[0])))
     if keeps:
         tables.contexts.append((context.SAVING, None))
+    if recording.effects:
+        tables.contexts.append((NOTES, None))
+    if recording.trace.tape.backwards:  # where NaN may be looked for
+        tables.contexts.append((context.ANOMALY, None))
     native_checks(call.world.surroundings, {id(given.object) for given in tables.inputs}).fill(tables)
 
 
@@ -179,10 +200,8 @@ def _needs_python(call: TracedCall, recording: Recording) -> bool:
         or any(a is not b for a, b in zip(leaves, call.leaves))
         or len(leaves) > _ARGUMENTS
         or not all(is_a(a, Tensor) or _is_plain(a) for a in items)
-        or bool(
-            recording.effects or recording.conditions or recording.result.tags or recording.trace.randomness.drawn()
-        )
-        or bool(recording.trace.tape.backwards)  # where NaN may be looked for
+        or bool(recording.conditions.facts or recording.conditions.sharing or recording.result.tags)
+        or bool(recording.trace.randomness.drawn())
         or any(not isinstance(t, Tensor) or t._array is None or t._array.size == 0 for t in owners)
         or any(t._array.size == 0 for t in leaves)
         or any(vars(t) for t in (*owners, *leaves))
@@ -309,7 +328,10 @@ def _structured(call: Shortcut, structure: Structure) -> Shortcut:
 
     def structured(*args: Any) -> Any:
         found = call(*args)
-        return None if found is None else unflatten(structure, found)
+        if found is None:
+            return None
+        result = unflatten(structure, found)
+        return NOTHING if result is None else result
 
     structured.__wrapped__ = getattr(call, "__wrapped__", call)  # type: ignore[attr-defined]
     return structured

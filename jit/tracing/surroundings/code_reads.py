@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import functools
 import os
 import sys
 import types
@@ -60,10 +61,13 @@ def _methods_named(names: Iterable[str]) -> Iterator[Child]:
 
 def functions_called(code: types.CodeType, space: dict[str, Any]) -> Iterator[Child]:
     """The functions of `nn.functional` that code of a layer calls, which programs replace, too."""
-    functional: Any = sys.modules["jit.nn.functional"]
+    functional: Any = sys.modules.get("jit.nn.functional")
+    if functional is None:
+        return
     home, found = vars(functional), scan(code)
     if space is not home and not any(space.get(name) is functional for name in found.loaded):
         return
+    _complete(functional, found.loaded if space is home else found.named)
     for name in found.loaded if space is home else found.named:
         if type(home.get(name)) is types.FunctionType:
             yield f"functional.{name}", EntryOf(home.get, name), None
@@ -89,7 +93,8 @@ def _plain_globals(space: dict[str, Any]) -> Iterator[Child]:
 
 def _module_entries(prefix: str, module: Any, code: types.CodeType, seen: set[int]) -> Iterator[Child]:
     """The entries that code may read from a module that it names."""
-    space, found = vars(module), scan(code)
+    found = scan(code)
+    space = _complete(module, found.named)
     may_miss = not {"hasattr", "getattr", "AttributeError"}.isdisjoint(found.loaded)
     for name in [*found.named, *(s for s in found.strings if s in space)] if may_miss else found.named:
         inner = space.get(name)
@@ -100,6 +105,20 @@ def _module_entries(prefix: str, module: Any, code: types.CodeType, seen: set[in
                 yield from _module_entries(f"{prefix}.{name}", inner, code, seen)
         elif name in space or (may_miss and not is_known_module(module)):
             yield f"{prefix}.{name}", EntryOf(space.get, name), None
+
+
+def _complete(module: Any, names: Iterable[str]) -> dict[str, Any]:
+    """The entries of a module, those of the names among them that a module of ours would find only when it is asked."""
+    space = vars(module)
+    if "__getattr__" in space and is_ours(space.get("__file__") or ""):
+        for name in _listed(module).intersection(names).difference(space):
+            getattr(module, name)
+    return space
+
+
+@functools.cache
+def _listed(module: Any) -> frozenset[str]:
+    return frozenset(dir(module))
 
 
 def cells_of(function: types.FunctionType) -> Iterator[Child]:

@@ -85,12 +85,15 @@ def _check_bare(r: EntryWriter, thing: Word) -> None:
 
 
 def apart(header: Record) -> str:
-    """`apart(header, arrays)`: 1 if the first arrays, those of the arguments, share no memory."""
+    """`apart(header, arrays)`: 1 if the first arrays, those of the arguments, share no memory within their bundles."""
     r = EntryWriter(header, "apart", ["header", "arrays"])
-    rows = r.header.rows("inputs")
+    rows, end = r.header.rows("inputs"), r.variable()
+    r.put(end, 0, r.header["bundle"])
     with r.loop(r.header["apart"]) as i:
+        with r.when(r.same(i, r.word(end))):
+            r.put(end, 0, r.add(i, r.header["bundle"]))
         low, high = _extent(r, rows, i)
-        with r.loop(r.header["apart"], r.add(i, 1)) as j:
+        with r.loop(r.word(end), r.add(i, 1)) as j:
             other_low, other_high = _extent(r, rows, j)
             with r.when(r.less(low, other_high)), r.when(r.less(other_low, high)):
                 r.leave(0)

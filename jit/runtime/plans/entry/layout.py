@@ -23,7 +23,8 @@ OUTPUT = Record("arguments", number("base"), number("place"), several("sizes", n
 _HEADER = (
     number("api"), "none", "true", "array_type",
     # arguments
-    number("arguments"), rows("statics", number("argument"), "value"), rows("inputs", *INPUT.columns), number("apart"),
+    number("arguments"), rows("statics", number("argument"), "value"), rows("inputs", *INPUT.columns),
+    number("apart"), number("bundle"),
     # what else must hold
     optional("residue"),
     # outputs

@@ -85,6 +85,8 @@ class Tables(Checks):
     """The number of inputs that have bases; all of them unless given."""
     apart: int = 0
     """The number of inputs, from the first on, that must not overlap."""
+    bundle: int = 0
+    """If only neighbours among those must not: so many of them at a time."""
     wrapping: Wrapping | None = None
     kept: Any = None
 
@@ -110,6 +112,7 @@ def _arguments(tables: Tables) -> dict[str, Any]:
         "statics": tables.statics,
         "inputs": [_input_row(number, needed) for number, needed in enumerate(tables.inputs, 1)],
         "apart": tables.apart,
+        "bundle": tables.bundle or tables.apart,
     }
 
 
