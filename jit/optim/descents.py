@@ -8,7 +8,7 @@ from typing import Any
 from jit.eager.namespace import F
 from jit.ir.errors import UsageError
 
-from .optimizer import Optimizer, bring_counts, check_not_negative, chosen, decayed, home_of_counts, number_of
+from .optimizer import STEPS, Optimizer, check_not_negative, chosen, decayed, number_of, place_counts
 
 
 class Rprop(Optimizer):
@@ -37,11 +37,9 @@ class Rprop(Optimizer):
         """One step of descent, see `Optimizer.update`."""
         if not state:
             sizes = F.full_like(gradient, group["lr"])
-            state.update(
-                step=F.zeros((), device=home_of_counts(parameter)), prev=F.zeros_like(gradient), step_size=sizes
-            )
+            state.update(prev=F.zeros_like(gradient), step_size=sizes)
         (shrink, grow), (least, most) = group["etas"], group["step_sizes"]
-        bring_counts(state, parameter)
+        place_counts(state, parameter, STEPS)
         state["step"] += 1
         agreement = gradient * state["prev"]
         turned = F.lt(agreement, 0)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from jit.ir import dtypes
 
-from .optimizer import check_betas, check_not_negative, chosen
+from .optimizer import STEPS, Counts, check_betas, check_not_negative, chosen
 from .rules import Kept, Numbers, RuledOptimizer
 
 
@@ -118,7 +118,7 @@ class NAdam(_WithSquares):
         options |= {"momentum_decay": momentum_decay, "decoupled_weight_decay": decoupled_weight_decay}
         super().__init__(params, options, ignored)
 
-    counts: ClassVar[Any] = {"step": (0.0, None), "mu_product": (1.0, dtypes.float64)}
+    counts: ClassVar[Counts] = {**STEPS, "mu_product": (1.0, dtypes.float64)}
 
     def numbers(self, counts: Kept, group: Mapping[str, Any], is_first: bool) -> tuple[Kept, Kept]:
         """See `RuledOptimizer.numbers`."""
@@ -155,7 +155,7 @@ class RAdam(_WithSquares):
         maximize: Whether to maximize instead of minimizing.
     """
 
-    decides_by_count = True
+    decides_by_counts = True
 
     def __init__(
         self, params: Iterable[Any], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,

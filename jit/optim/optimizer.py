@@ -278,7 +278,7 @@ def _noted(step: Callable[..., Any]) -> Callable[..., Any]:
 def _fitted(state: Mapping[str, Any], parameter: Any) -> dict[str, Any]:
     """A copy of a saved state, its tensors of the device and the dtype of the parameter they belong to.
 
-    What is counted lies on the CPU at first, wherever it was; see `home_of_counts`.
+    What is counted lies on the CPU at first, wherever it was; see `place_counts`.
     """
     copied = copy.deepcopy(dict(state))
     dtype = parameter.dtype if parameter.is_floating_point() else None
@@ -354,26 +354,30 @@ def decayed(parameter: Any, gradient: Any, group: Mapping[str, Any]) -> Any:
     return gradient + parameter * decay
 
 
-def home_of_counts(parameter: Any, on_host: bool = False) -> Any:
-    """The device of what is counted for a parameter: the CPU, where Python reads it without waiting.
-
-    A traced step has it beside the parameter, unless Python decides by it (`on_host`): all of the step may be one
-    stretch of kernels then.
-    """
-    return "cpu" if on_host or TRACE.get() is None else parameter.device
+Counts = Mapping[str, tuple[float, Any]]
+"""Entries of a parameter's state that are one number: what they start from, and a dtype but the default."""
+STEPS: Counts = {"step": (0.0, None)}
+"""The counts of most optimizers."""
 
 
-def bring_counts(state: dict[str, Any], parameter: Any) -> None:
-    """Let a traced step have what steps that were not traced have counted; see `home_of_counts`.
+def place_counts(state: dict[str, Any], parameter: Any, counts: Counts, on_host: bool = False) -> None:
+    """Begin what is counted for a parameter, and have it where it belongs: on the CPU, where Python reads it at once.
+
+    A traced step has what it counts beside the parameter, unless Python decides by it, since all of the step may be one
+    stretch of kernels then. What was counted in steps that were not traced is copied there once.
 
     Args:
-        state: The state of a parameter.
+        state: The state of the parameter.
         parameter: The parameter.
+        counts: What is counted, by name: what it starts from, and its dtype.
+        on_host: Whether Python decides by it.
     """
-    if TRACE.get() is not None:
-        for name in _COUNTS:
-            if name in state and state[name].device != parameter.device:
-                state[name] = state[name].to(parameter.device)
+    device = "cpu" if on_host or TRACE.get() is None else parameter.device
+    for name, (start, dtype) in counts.items():
+        if name not in state:
+            state[name] = F.full((), start, dtype=dtype, device=device)
+        elif device != "cpu" and state[name].device != device:
+            state[name] = state[name].to(device)
 
 
 def number_of(tensor: Any) -> Any:

@@ -11,7 +11,7 @@ from jit.eager.tensors import Tensor
 from jit.ir.errors import UnwrittenError
 
 from .native_steps import Member, NativeSteps, may_be_native, native_steps_of
-from .optimizer import Optimizer, bring_counts, home_of_counts, number_of
+from .optimizer import STEPS, Counts, Optimizer, number_of, place_counts
 
 Kept = dict[str, Any]
 Numbers = Mapping[str, Any]
@@ -25,11 +25,10 @@ class RuledOptimizer(Optimizer):
     the CPU, with the bits of the operators in it.
     """
 
-    counts: ClassVar[Mapping[str, tuple[float, Any]]] = {"step": (0.0, None)}
-    """The entries of a parameter's state that are one number: what they start from, and a dtype but the default."""
-
-    decides_by_count: ClassVar[bool] = False
-    """Whether Python takes one way or another by what is counted, so that it lies on the CPU."""
+    counts: ClassVar[Counts] = STEPS
+    """The entries of a parameter's state that are one number."""
+    decides_by_counts: ClassVar[bool] = False
+    """Whether Python takes one way or another by these."""
 
     def kept(self, group: Mapping[str, Any]) -> tuple[str, ...]:
         """The entries of a parameter's state that are tensors of its sizes.
@@ -82,12 +81,7 @@ class RuledOptimizer(Optimizer):
     def update(self, parameter: Any, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> None:
         """One step of descent, see `Optimizer.update`."""
         names, is_first = self.kept(group), not state
-        for name, (start, dtype) in self.counts.items():
-            if name not in state:
-                home = home_of_counts(parameter, self.decides_by_count)
-                state[name] = F.full((), start, dtype=dtype, device=home)
-        if not self.decides_by_count:
-            bring_counts(state, parameter)
+        place_counts(state, parameter, self.counts, self.decides_by_counts)
         before = {name: state[name] if name in state else self.first(name, gradient, group) for name in names}
         counts = {name: number_of(state[name]) for name in self.counts}
         numbers, counted = self.numbers(counts, group, is_first)

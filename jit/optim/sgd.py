@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from jit.ir.errors import UsageError
 
-from .optimizer import check_not_negative, chosen
+from .optimizer import Counts, check_not_negative, chosen
 from .rules import Kept, Numbers, RuledOptimizer
 
 
@@ -45,7 +45,7 @@ class SGD(RuledOptimizer):
         options |= chosen(ignored)
         super().__init__(params, {**options, "nesterov": nesterov, "maximize": maximize})
 
-    counts: ClassVar[Any] = {}
+    counts: ClassVar[Counts] = {}
 
     def kept(self, group: Mapping[str, Any]) -> tuple[str, ...]:
         """See `RuledOptimizer.kept`."""

@@ -64,10 +64,8 @@ class CallEffects:
         for owner, array in self._held:
             if owner._array is not array:
                 return False
-        for index, other in self._reads:
-            if inputs[index]._grad is not (None if other is None else inputs[other]):
-                return False
-        return True
+        reads = self._reads
+        return all([inputs[index]._grad is (None if other is None else inputs[other]) for index, other in reads])
 
     def finish(self, inputs: Sequence[Tensor], arrays: Sequence[Any], made: Sequence[Tensor]) -> None:
         """Write, and leave gradients.
@@ -83,8 +81,8 @@ class CallEffects:
                 owner = inputs[index]
                 np.copyto(owner._array, arrays[number], casting="unsafe")
                 owner._storage.written(source)
-        for index, number in self._slots:
-            inputs[index]._grad = None if number is None else made[number]
+        for index, output in self._slots:
+            inputs[index]._grad = None if output is None else made[output]
 
 
 def with_effects(

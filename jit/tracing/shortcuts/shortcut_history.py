@@ -78,7 +78,7 @@ def with_history(
         if effects is not None and not effects.may_begin(inputs):
             return None
         marks = [mark_of(owner) if marked else None for owner, marked in zip(inputs, marking)]
-        values = [owner._array if use else None for owner, use in zip(inputs, used)]
+        values: list[Any] = [owner._array if use else None for owner, use in zip(inputs, used)]
         arrays = run(*items)
         if arrays is None:
             return None
