@@ -32,7 +32,7 @@ from jit.eager.effects import NOTES
 from jit.eager.pytree import TENSOR, Structure, unflatten
 from jit.eager.tensors import Storage, Tensor, tensor_of
 from jit.ir import Node, find
-from jit.ir.devices import DEFAULT, device
+from jit.ir.devices import CURRENT, DEFAULT, device
 from jit.runtime.plans import entry
 from jit.runtime.plans.sized_calls import NativeAtSizes
 
@@ -114,6 +114,7 @@ def _of_device(call: TracedCall, recording: Recording, items: Sequence[Any], own
         return None
     tables = entry.Tables(inputs, (), np.zeros(1, np.int64), 0, 0, (), _succeeds, False, reads=0)  # type: ignore[arg-type]
     _look_around(tables, call, recording, items, keeps)
+    tables.contexts.append((CURRENT, CURRENT.get()))
     inference = context.INFERENCE.get()
     arrays = DeviceArrays(positions, owners[len(positions) :], owners[0]._array)
     calls = DeviceCalls(recording, owners, len(positions), keeps)
