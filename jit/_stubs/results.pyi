@@ -37,6 +37,11 @@ class Attend(NamedTuple):
     output_0: Tensor
     output_1: Tensor
 
+class AttendBackward(NamedTuple):
+    output_0: Tensor
+    output_1: Tensor
+    output_2: Tensor
+
 class ConvolutionBackward(NamedTuple):
     output_0: Tensor
     output_1: Tensor
@@ -373,8 +378,3 @@ class LinalgLstsq(NamedTuple):
     residuals: Tensor
     rank: Tensor
     singular_values: Tensor
-
-class AttendBackward(NamedTuple):
-    output_0: Tensor
-    output_1: Tensor
-    output_2: Tensor

@@ -272,6 +272,7 @@ cosine_similarity: jit nn.functional
 pairwise_distance: jit nn.functional
 attention
 _attend:
+_attend_backward:
 scaled_dot_product_attention: nn.functional
 convolution
 convolution: jit
@@ -703,6 +704,4 @@ windows
 bartlett_window: jit
 blackman_window: jit
 kaiser_window: jit
-attention
-_attend_backward:
 """
