@@ -148,7 +148,7 @@ class Op:
         self.pieces: Callable[..., bool] | None = None
         """Views: whether the number of results follows from the size of the dim `dim`, by arguments."""
         self.spelling: Callable[..., Any] | None = None
-        """Its parts for kernels, where none computes it as a whole; see the pass `spell_out`."""
+        """The writer of its parts for kernels, where none computes it as a whole; see the pass `spell_out`."""
         self.recurrence: Callable[..., Recurrence] | None = None
         """`recurrence(<arguments>)` says what its steps are, if it goes through a sequence step by step."""
         self.into: Callable[..., Any] | None = None

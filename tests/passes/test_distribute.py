@@ -92,8 +92,8 @@ graph(%a : Float(4, 3), %b : Float(4, 5)) {
             """\
 graph(%a : Float(3)) {
   %1 : Float(1, 3) = aten::unsqueeze[dim=0](%a)
-  %2 : Float(2, 3) = aten::zeros[size=[2, 3], dtype=jit.float32, device='cpu']()
-  %3 : Float(1, 3) = aten::zeros[size=[1, 3], dtype=jit.float32, device='cpu']()
+  %2 : Float(2, 3) = aten::zeros[size=[2, 3], dtype=jit.float32]()
+  %3 : Float(1, 3) = aten::zeros[size=[1, 3], dtype=jit.float32]()
   %4 : Float(4, 3) = aten::cat[dim=0]([%2, %1, %3])
   return (%4)
 }""",

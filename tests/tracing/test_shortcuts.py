@@ -452,18 +452,11 @@ def test_unoptimised_functions_have_none():
 
 
 def test_not_for_what_needs_python():
-    state = jit.zeros(3)
-
-    def writes(x):
-        state.add_(x)
-        return state * 1
-
-    for function in (lambda x: jit.dropout(x, 0.5, True), lambda x: x[:1], lambda x: (x, x + 1), writes):
+    for function in (lambda x: jit.dropout(x, 0.5, True), lambda x: x[:1], lambda x: (x, x + 1)):
         f = jit.trace(function)
         for _ in range(4):
             f(jit.ones(3))
         assert f._shortcuts.kept == ()
-    assert state.tolist() == [4, 4, 4]
 
 
 OF_COPIES = {
