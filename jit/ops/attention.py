@@ -138,12 +138,13 @@ def _(
     g: OnnxWriter, query: Value, key: Value, value: Value, attn_mask: Value | None, is_causal: bool, scale: float,
     dtype: DType,
 ) -> Sequence[Value]:  # fmt: skip
-    scores = _onnx_scores(g, query, key, attn_mask, is_causal, scale)
-    unseen = g.op("Equal", g.reduce("ReduceMax", scores, -1, True), g.constant(-math.inf, like=query))
-    weights = g.op("Where", unseen, g.constant(0, like=query), g.op("Softmax", scores, axis=-1))
+    wide = from_numpy(accumulation(query.dtype))
+    scores = _onnx_scores(g, g.cast(query, wide), g.cast(key, wide), attn_mask, is_causal, scale)
+    unseen = g.op("Equal", g.reduce("ReduceMax", scores, -1, True), g.constant(-math.inf, like=scores))
+    weights = g.op("Where", unseen, g.constant(0, like=scores), g.op("Softmax", scores, axis=-1))
     logsumexp = g.reduce("ReduceLogSumExp", scores, -1, True)
-    logsumexp = g.op("Squeeze", g.op("Where", unseen, g.constant(math.inf, like=query), logsumexp), g.ints([-1]))
-    return g.op("MatMul", weights, value), g.cast(logsumexp, from_numpy(accumulation(query.dtype)))
+    logsumexp = g.op("Squeeze", g.op("Where", unseen, g.constant(math.inf, like=scores), logsumexp), g.ints([-1]))
+    return g.op("MatMul", g.cast(weights, value.dtype), value), logsumexp
 
 
 def _onnx_turned(g: OnnxWriter, x: Value) -> Value:

@@ -26,15 +26,16 @@ def _spelled(node: Node) -> bool:
     op = find(node.kind)
     if op is None or op.spelling is None or node.graph is None or not all(map(_is_known, node.inputs)):
         return False
+    known = set(node.graph.nodes)
     with node.graph.inserting_before(node):
         F = GraphBuilder(node.graph, node.stage)
         made = op.ask(op.spelling, [F.wrap(value) for value in arguments(node)[1]], F)
     if made is None:
         return False
-    values = [part.value for part in (made if isinstance(made, (list, tuple)) else [made])]
-    for value in values:
-        value.node.source, value.node.scope = node.source, node.scope
-    node.replace_with(values)
+    for part in node.graph.nodes:
+        if part not in known:
+            part.source, part.scope = node.source, node.scope
+    node.replace_with([part.value for part in (made if isinstance(made, (list, tuple)) else [made])])
     return True
 
 

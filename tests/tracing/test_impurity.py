@@ -4,6 +4,7 @@ import contextlib
 import cProfile
 import datetime
 import functools
+import gc
 import io
 import os
 import pstats
@@ -214,3 +215,26 @@ def test_a_function_is_recorded_under_a_profiler() -> None:
     finally:
         profile.disable()
     assert any(name == "called_last" for _, _, name in pstats.Stats(profile).stats)  # type: ignore[attr-defined]
+
+
+def test_what_the_garbage_collector_calls_does_not_count():
+    """It calls back at any time, also in the middle of a recorded function; Hypothesis reads the clock then."""
+    seen = []
+
+    def told(phase, info):
+        seen.append(named_elsewhere(phase, time.perf_counter(), random.random()))
+
+    def named_elsewhere(*facts):
+        return str(facts)
+
+    f = jit.trace(lambda x: [x := x * 2 + 1 for _ in range(20)][-1])
+    threshold = gc.get_threshold()
+    gc.callbacks.append(told)
+    gc.set_threshold(1)
+    try:
+        for _ in range(4):
+            f(jit.ones(3))
+    finally:
+        gc.set_threshold(*threshold)
+        gc.callbacks.remove(told)
+    assert seen and (f.hits, f.misses) == (3, 1)

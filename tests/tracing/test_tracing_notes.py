@@ -256,9 +256,11 @@ graph(%x : Float(2), %w : Float(2)) {
   %8 : Float(2) = aten::mul(%6, %7)
   %9 : Float(2) = aten::mul(%8, %x)
   %w.grad : Float(2) = aten::clone(%9)
-  %10 : Float(2) = aten::add[alpha=-0.1](%w, %w.grad)
+  %10 : Float(2) = aten::mul(%w.grad, 0.1)
+  %11 : Float(2) = aten::sub(%w, %10)
+  %12 : Float(2) = aten::copy(%w, %11)
   return (%2, %w.grad)
-  update (%w = %10)
+  update (%w = %12)
 }""",
     )
     w.grad = None

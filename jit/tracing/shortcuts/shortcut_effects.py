@@ -64,6 +64,8 @@ class CallEffects:
         for owner, array in self._held:
             if owner._array is not array:
                 return False
+        if any([inputs[index]._storage.inference for index in self.inputs]):  # which only inference mode writes to
+            return False
         reads = self._reads
         return all([inputs[index]._grad is (None if other is None else inputs[other]) for index, other in reads])
 

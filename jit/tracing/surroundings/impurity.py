@@ -22,6 +22,7 @@ import _thread
 import builtins
 import contextlib
 import datetime
+import gc
 import importlib
 import importlib.util
 import inspect
@@ -175,7 +176,7 @@ class _ImpurityEye:
                 self._tell("note_words", owner)
             return
         what = self._what(file, function, owner)
-        if what is None or (what == "reads the clock" and self.is_foreign(file)):
+        if what is None or _is_collecting(sys._getframe(1)) or (what == "reads the clock" and self.is_foreign(file)):
             return
         if not what.startswith(_LOOKS) or not (file.startswith(_NO_READERS[0]) or file.endswith(_NO_READERS[1:])):
             self.listener.note_impure(what)
@@ -207,6 +208,8 @@ class _ImpurityEye:
 
     def begin(self, code: types.CodeType, frame: Any) -> None:
         """Judge code that starts to run in `frame`, and tell `ran` of it."""
+        if _is_collecting(frame):
+            return
         if id(code) in _ASKING and not is_harmless(frame.f_back.f_code.co_filename):
             self.listener.note_impure(_ASKING[id(code)][1])
         if code is _SHOWING and not self.listener.printing and not _is_shown_by_log(frame):
@@ -242,6 +245,16 @@ _LOOKS = ("opens a file", "asks the operating system", "looks at a folder")
 _SHOWING = getattr(getattr(sys.modules["numpy"], "_core", None), "arrayprint", None)
 _SHOWING = getattr(getattr(_SHOWING, "_array2string", None), "__code__", None)
 """The code of numpy's function that makes text of an array."""
+
+
+def _is_collecting(frame: Any) -> bool:
+    """Whether code runs because the garbage collector has told somebody that it is at work, which may be at any time."""
+    told = {getattr(callback, "__code__", None) for callback in gc.callbacks} - {None}
+    while told and frame is not None:
+        if frame.f_code in told:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _is_shown_by_log(frame: Any) -> bool:
