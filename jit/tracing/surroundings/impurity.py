@@ -248,7 +248,7 @@ _SHOWING = getattr(getattr(_SHOWING, "_array2string", None), "__code__", None)
 
 
 def _is_collecting(frame: Any) -> bool:
-    """Whether code runs because the garbage collector has told somebody that it is at work, which may be at any time."""
+    """Whether the garbage collector has called code, to tell that it is at work: that may be at any time."""
     told = {getattr(callback, "__code__", None) for callback in gc.callbacks} - {None}
     while told and frame is not None:
         if frame.f_code in told:
