@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from jit.ir import dtypes
+from jit.ir.devices import CPU
 
 if TYPE_CHECKING:
     from .tensors import Tensor
@@ -24,6 +25,8 @@ def show_tensor(tensor: Tensor) -> str:
     notes = []
     if array.size == 0 and array.ndim != 1:
         notes.append(f"size={tuple(array.shape)}")
+    if tensor.device is not CPU:
+        notes.append(f"device='{tensor.device}'")
     if tensor.dtype not in _QUIET:
         notes.append(f"dtype={tensor.dtype}")
     if tensor.grad_fn is not None:
