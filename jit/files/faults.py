@@ -1,0 +1,27 @@
+"""The errors of files."""
+
+from __future__ import annotations
+
+import pickle
+
+from jit.ir.errors import Error, KindError
+
+
+class FileError(Error):
+    """A file that cannot be loaded: it is damaged, or of a kind that is not read here."""
+
+
+class NoFileError(FileError, FileNotFoundError):
+    """A file that is not there."""
+
+
+class EmptyFileError(FileError, EOFError):
+    """A file without contents."""
+
+
+class RefusedFileError(FileError, pickle.UnpicklingError):
+    """A file that names a class or a function which nobody has allowed."""
+
+
+class ContentError(KindError):
+    """An object that a file of the chosen format does not hold."""
