@@ -4,6 +4,8 @@
     archive/byteorder      "little" or "big"
     archive/data/0 ...     the storages, each at a multiple of 64 bytes
     archive/version        "3", with a line feed
+
+The folder is called as whoever wrote the file liked.
 """
 
 from __future__ import annotations
@@ -15,16 +17,16 @@ from typing import Any, NamedTuple
 
 from ..artifacts.relocating import Relocation
 from .faults import FileError
-from .machine import Machine
+from .machine import Unpickler
 from .memories import Memories, is_swapped
 from .rebuilding import StorageKind
-from .sources import Source
+from .sources import FileSource
 from .vocabulary import DataVocabulary
 
 _LOCAL_HEADER = 30
 
 
-class Member(NamedTuple):
+class ZipMember(NamedTuple):
     """A file within a zip file."""
 
     header: int
@@ -45,7 +47,7 @@ class Archive:
         FileError: Its table of contents cannot be read.
     """
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: FileSource) -> None:
         self._source = source
         self._taken = 0
         try:
@@ -77,17 +79,17 @@ class Archive:
         """The pickle of a file of torch's."""
         return io.BytesIO(self.read(f"{prefix}data.pkl").tobytes())
 
-    def _start(self, member: Member) -> int:
-        header = self._source.bytes(member.header, _LOCAL_HEADER)
+    def _start(self, member: ZipMember) -> int:
+        header = self._source.part(member.header, _LOCAL_HEADER)
         if header[:4] != b"PK\3\4":
             raise FileError("its table of contents is wrong")
         lengths = int.from_bytes(header[26:28], "little") + int.from_bytes(header[28:30], "little")
         return member.header + _LOCAL_HEADER + lengths
 
 
-def _member(entry: zipfile.ZipInfo) -> Member:
+def _member(entry: zipfile.ZipInfo) -> ZipMember:
     plain = entry.compress_type == zipfile.ZIP_STORED and not entry.flag_bits & 1
-    return Member(entry.header_offset, entry.file_size, entry.CRC, plain and entry.file_size == entry.compress_size)
+    return ZipMember(entry.header_offset, entry.file_size, entry.CRC, plain and entry.file_size == entry.compress_size)
 
 
 def read_archive(archive: Archive, prefix: str, relocation: Relocation, modules: bool, encoding: str) -> Any:
@@ -109,4 +111,4 @@ def read_archive(archive: Archive, prefix: str, relocation: Relocation, modules:
 
     order = archive.read(f"{prefix}byteorder").tobytes() if f"{prefix}byteorder" in archive.members else b"little"
     memories = Memories(memory_of, relocation, is_swapped(order.decode("ascii", "replace")))
-    return Machine(DataVocabulary(memories.find, modules), encoding).run(archive.pickle(prefix))
+    return Unpickler(DataVocabulary(memories.find, modules), encoding).run(archive.pickle(prefix))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pickle
+from typing import Any
 
-from jit.ir.errors import Error, KindError
+from jit.ir.errors import LISTENERS, Error, KindError
 
 
 class FileError(Error):
@@ -13,6 +14,13 @@ class FileError(Error):
 
 class NoFileError(FileError, FileNotFoundError):
     """A file that is not there."""
+
+    def __new__(cls, *args: Any) -> Any:
+        """A new error, made as errors of the operating system are, which have fields of their own."""
+        made = FileNotFoundError.__new__(cls, *args)
+        if LISTENERS.made is not None:
+            LISTENERS.made(made)
+        return made
 
 
 class EmptyFileError(FileError, EOFError):

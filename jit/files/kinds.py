@@ -8,7 +8,7 @@ from pathlib import Path
 from .faults import FileError
 
 HEAD = 4096
-"""As many bytes of a file are looked at."""
+"""The number of bytes of a file that are looked at."""
 TORCH_STREAM = bytes.fromhex("80028a0a6cfc9c46f9206aa850192e")
 """The magic number of torch's older format, pickled by protocol 2."""
 ZIP = (b"PK\3\4", b"PK\5\6", b"PK\7\x08")
@@ -32,7 +32,7 @@ _BY_START: tuple[tuple[bytes, str], ...] = (
     (b"PAR1", "a Parquet table; pandas or pyarrow opens it"),
     (b"ARROW1", "an Arrow table; pyarrow opens it"),
 )
-_TARS = "a tar archive; unpack it with tar first. If torch 0.1 wrote it, torch.load and torch.save make a .pt file of it"
+_TAR = "a tar archive; unpack it with tar first. If torch 0.1 wrote it, torch.load and torch.save make a .pt of it"
 _PICKLE = (
     "a pickle, and none of torch's; whoever made it can open it with the pickle module, which runs what it names, and "
     "save what is in it with jit.save"
@@ -60,7 +60,7 @@ _PAGE = (b"<!doctype html", b"<html", b"<head", b"<!--")
 
 
 def kind_of_start(head: bytes, name: str) -> str:
-    """What a file is, and who can open it, for one that is not loaded here.
+    """A sentence on what a file is, and who can open it, for one that is not loaded here.
 
     Args:
         head: Its first bytes.
@@ -72,7 +72,7 @@ def kind_of_start(head: bytes, name: str) -> str:
     if head[4:8] == b"TFL3":
         return "a model of TensorFlow Lite; its interpreter runs it, tf2onnx makes ONNX of it"
     if head[257:262] == b"ustar" or _is_tar(head):
-        return _TARS
+        return _TAR
     if head[:1] == b"\x80" and head[1:2] <= b"\x05":
         return _PICKLE
     return _kind_of_text(head, name) or _kind_by_name(head, name)
@@ -115,22 +115,26 @@ def _kind_by_name(head: bytes, name: str) -> str:
 
 def _is_onnx(head: bytes) -> bool:
     """Whether a file begins like a ModelProto: a version of the format, then the name of who wrote it, or the graph."""
-    return head[:1] == b"\x08" and 1 <= int.from_bytes(head[1:2], "little") <= 20 and head[2:3] in (b"\x12", b"\x1a", b"\x3a", b"\x42")
+    return len(head) > 2 and head[0] == 0x08 and 1 <= head[1] <= 20 and head[2] in (0x12, 0x1A, 0x3A, 0x42)
 
 
 def kind_of_zip(names: Iterable[str]) -> str:
-    """What a zip file is, and who can open it, by the names of its members, if it is not loaded here."""
+    """A sentence on what a zip file is, and who can open it, by the names of its members."""
     listed = list(names)
     for part, told in _IN_ZIP:
         if any(part in name for name in listed):
             return told
     if listed and all(name.endswith(".npy") for name in listed):
-        return "several arrays of numpy; numpy opens it: {name: jit.from_numpy(a) for name, a in numpy.load(path).items()}"
+        return "several arrays of numpy; numpy.load(path) opens it, and jit.from_numpy takes each array in it"
     return "a zip archive without tensors in it; unpack it first"
 
 
 def check_no_folder(path: Path) -> None:
-    """FileError that says what a folder is, if there is one at `path`."""
+    """Make sure that a path is none of a folder.
+
+    Raises:
+        FileError: It is; the error says of what.
+    """
     if not path.is_dir():
         return
     held = {each.name for each in path.iterdir()}

@@ -15,11 +15,11 @@ from .allowing import allowed
 from .archives import Archive, read_archive
 from .faults import EmptyFileError, FileError
 from .kinds import HEAD, TORCH_STREAM, ZIP, check_no_folder, kind_of_start, kind_of_zip
-from .machine import Machine
+from .machine import Unpickler
 from .names import KNOWN
 from .safe_tensors import looks_safe, read_tensors
-from .searching import Search
-from .sources import Source, opened
+from .searching import NameSearch
+from .sources import FileSource, opened
 from .streams import read_preface, read_stream
 
 _MANIFEST = "manifest.json"
@@ -88,7 +88,7 @@ def load(
         raise FileError(f"{source.name} cannot be loaded: it is damaged ({type(error).__name__}: {error})") from error
 
 
-def _contents(source: Source, relocation: Relocation, mmap: bool | None, modules: bool, encoding: str) -> Any:
+def _contents(source: FileSource, relocation: Relocation, mmap: bool | None, modules: bool, encoding: str) -> Any:
     head = source.head(HEAD)
     if not head:
         raise EmptyFileError(
@@ -118,13 +118,13 @@ def get_unsafe_globals_in_checkpoint(f: Any) -> list[str]:
     ['argparse.Namespace']
     """
     source = opened(f, mapped=False)
-    search = Search()
+    search = NameSearch()
     head = source.head(HEAD)
     try:
         if head.startswith(TORCH_STREAM):
-            Machine(search).run(source.stream(read_preface(source)))
+            Unpickler(search).run(source.stream(read_preface(source)))
         elif head.startswith(ZIP) and (prefix := _prefix(archive := Archive(source))) is not None:
-            Machine(search).run(archive.pickle(prefix))
+            Unpickler(search).run(archive.pickle(prefix))
         else:
             raise FileError("it is no file of torch")
     except Exception as error:
@@ -132,10 +132,10 @@ def get_unsafe_globals_in_checkpoint(f: Any) -> list[str]:
     return [name for name in search.names if name not in KNOWN and name not in allowed()]
 
 
-def _of_zip(source: Source, relocation: Relocation, modules: bool, encoding: str) -> Any:
+def _of_zip(source: FileSource, relocation: Relocation, modules: bool, encoding: str) -> Any:
     archive = Archive(source)
     if _MANIFEST in archive.members:
-        return artifacts.loads(source.bytes(0, source.size), source.name, relocation)
+        return artifacts.loads(source.part(0, source.size), source.name, relocation)
     prefix = _prefix(archive)
     if prefix is None or f"{prefix}constants.pkl" in archive.members:
         raise FileError(f"it is {kind_of_zip(archive.members)}")

@@ -8,6 +8,7 @@ lets them choose how large its memo is, and calls whatever they name. This one d
 from __future__ import annotations
 
 import pickletools
+from _compat_pickle import IMPORT_MAPPING, NAME_MAPPING  # from the names of Python 2, which old protocols have
 from collections.abc import Callable, Iterable
 from typing import IO, Any, Protocol
 
@@ -25,7 +26,7 @@ _PUSHES = frozenset((
 ))  # fmt: skip
 """The instructions that push what is written behind them."""
 _PYTHON_2 = frozenset(("STRING", "BINSTRING", "SHORT_BINSTRING"))
-"""Those that push a string of Python 2, which may be bytes or text."""
+"""Instructions that push a string of Python 2, which may be bytes or text."""
 _MADE: dict[str, Callable[[], Any]] = {
     "NONE": lambda: None, "NEWTRUE": lambda: True, "NEWFALSE": lambda: False, "EMPTY_LIST": list, "EMPTY_DICT": dict,
     "EMPTY_TUPLE": tuple, "EMPTY_SET": set,
@@ -33,7 +34,7 @@ _MADE: dict[str, Callable[[], Any]] = {
 _SKIPPED = frozenset(("PROTO", "FRAME"))
 _PLAIN_KEYS = (str, int, float, bool, type(None), bytes, complex, DType, device, Tensor, np.generic)
 _LARGEST_KEY = 1000
-"""As many things may be in a key."""
+"""The most things that may be in a key."""
 
 
 class Vocabulary(Protocol):
@@ -46,7 +47,13 @@ class Vocabulary(Protocol):
         """The result of calling what `find` returned."""
 
     def new(self, kind: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        """An object of a class without its `__init__`."""
+        """An object of a class without its `__init__`.
+
+        Args:
+            kind: The class.
+            arguments: What its `__new__` is called with.
+            named: The same by name.
+        """
 
     def build(self, made: Any, state: Any) -> None:
         """Give an object its state."""
@@ -61,7 +68,7 @@ class Vocabulary(Protocol):
         """The object that lies outside of the pickle under this identity."""
 
 
-class Machine:
+class Unpickler:
     """A run of one pickle.
 
     Args:
@@ -99,7 +106,7 @@ class Machine:
                 raise FileError(f"its pickle has the instruction {name}, which no file of tensors needs")
         raise FileError("its pickle has no end")  # genops says so itself; this is for readers and type checkers
 
-    def _decoded(self, text: str) -> Any:
+    def _decoded(self, text: Any) -> Any:
         data = text.encode("latin-1")
         return data if self._encoding == "bytes" else data.decode(self._encoding)
 
@@ -182,8 +189,10 @@ class Machine:
 
     # -- names ---------------------------------------------------------------------------------------------------
 
-    def _global(self, name: str) -> None:
-        self._stack.append(self._vocabulary.find(name.replace(" ", ".", 1)))
+    def _global(self, pair: str) -> None:
+        module, name = pair.split(" ", 1)
+        module, name = NAME_MAPPING.get((module, name), (IMPORT_MAPPING.get(module, module), name))
+        self._stack.append(self._vocabulary.find(f"{module}.{name}"))
 
     def _stack_global(self, _: Any) -> None:
         name, module = self._stack.pop(), self._stack.pop()
@@ -213,18 +222,34 @@ class Machine:
         self._stack.append(self._vocabulary.persistent(self._stack.pop()))
 
 
-_OPERATIONS: dict[str, Callable[[Machine, Any], None]] = {
-    "MARK": Machine._mark, "POP": Machine._pop, "POP_MARK": Machine._pop_mark, "DUP": Machine._duplicate,
-    "PUT": Machine._remember, "BINPUT": Machine._remember, "LONG_BINPUT": Machine._remember,
-    "MEMOIZE": Machine._memoize, "GET": Machine._recall, "BINGET": Machine._recall, "LONG_BINGET": Machine._recall,
-    "TUPLE": Machine._tuple, "LIST": Machine._list, "DICT": Machine._dictionary, "FROZENSET": Machine._frozen_set,
-    "TUPLE1": lambda machine, _: machine._short_tuple(1), "TUPLE2": lambda machine, _: machine._short_tuple(2),
-    "TUPLE3": lambda machine, _: machine._short_tuple(3), "ADDITEMS": Machine._add_items, "APPEND": Machine._append,
-    "APPENDS": Machine._appends, "SETITEM": Machine._set_item, "SETITEMS": Machine._set_items,
-    "GLOBAL": Machine._global, "STACK_GLOBAL": Machine._stack_global, "REDUCE": Machine._reduce,
-    "NEWOBJ": Machine._new_object, "NEWOBJ_EX": Machine._new_object_with_names, "BUILD": Machine._build,
-    "BINPERSID": Machine._persistent,
-}  # fmt: skip
+_OPERATIONS: dict[str, Callable[[Unpickler, Any], None]] = {
+    "MARK": Unpickler._mark,
+    "POP": Unpickler._pop,
+    "POP_MARK": Unpickler._pop_mark,
+    "DUP": Unpickler._duplicate,
+    **dict.fromkeys(("PUT", "BINPUT", "LONG_BINPUT"), Unpickler._remember),
+    "MEMOIZE": Unpickler._memoize,
+    **dict.fromkeys(("GET", "BINGET", "LONG_BINGET"), Unpickler._recall),
+    "TUPLE": Unpickler._tuple,
+    "TUPLE1": lambda machine, _: machine._short_tuple(1),
+    "TUPLE2": lambda machine, _: machine._short_tuple(2),
+    "TUPLE3": lambda machine, _: machine._short_tuple(3),
+    "LIST": Unpickler._list,
+    "DICT": Unpickler._dictionary,
+    "FROZENSET": Unpickler._frozen_set,
+    "ADDITEMS": Unpickler._add_items,
+    "APPEND": Unpickler._append,
+    "APPENDS": Unpickler._appends,
+    "SETITEM": Unpickler._set_item,
+    "SETITEMS": Unpickler._set_items,
+    "GLOBAL": Unpickler._global,
+    "STACK_GLOBAL": Unpickler._stack_global,
+    "REDUCE": Unpickler._reduce,
+    "NEWOBJ": Unpickler._new_object,
+    "NEWOBJ_EX": Unpickler._new_object_with_names,
+    "BUILD": Unpickler._build,
+    "BINPERSID": Unpickler._persistent,
+}
 
 
 def _checked_arguments(arguments: Any) -> tuple[Any, ...]:

@@ -17,6 +17,7 @@ import numpy as np
 from jit.eager.tensors import Size, Tensor
 from jit.ir import dtypes
 from jit.ir.devices import device
+from jit.ir.random_state import RandomState
 
 from ..nn import Parameter
 from . import plain_data, rebuilding
@@ -43,13 +44,11 @@ TORCH: dict[str, Any] = {
 PYTHON: dict[str, Any] = {
     **{f"collections.{kind.__name__}": kind for kind in (OrderedDict, defaultdict, Counter, deque)},
     **{
-        f"{module}.{kind.__name__}": kind
-        for module in ("builtins", "__builtin__")
+        f"builtins.{kind.__name__}": kind
         for kind in (set, frozenset, list, tuple, dict, int, float, bool, str, bytes, bytearray, complex, range, slice)
     },
-    "__builtin__.unicode": str,
-    "__builtin__.xrange": range,
     "_codecs.encode": plain_data.made_bytes,
+    "jit.ir.random_state.RandomState": RandomState,
     "numpy.dtype": np.dtype,
     "numpy.ndarray": np.ndarray,
     **{
@@ -83,6 +82,7 @@ _CALLED: tuple[tuple[Any, Callable[..., Any]], ...] = (
     (np.dtype, plain_data.made_dtype),
     (Size, plain_data.made_size),
     (device, plain_data.made_device),
+    (RandomState, plain_data.made_random_state),
 )
 MAKERS = {id(called): maker for called, maker in _CALLED}
 """The function that makes what a call of a known thing makes, by the identity of that thing."""
@@ -97,15 +97,16 @@ _ELSEWHERE = {
     "torch._tensor._rebuild_from_type": "a tensor of a class of its own; save its data alone",
     "torch.nn.parameter.UninitializedParameter": "a parameter without sizes; run the module once before you save it",
 }
-"""What torch has and this package has not, by its name in files."""
+"""Things that torch has and this package has not, by their names in files."""
 
 
 def absent(name: str) -> str | None:
-    """What a name of torch stands for that there is not here, and the way out; None if it is not known."""
+    """The thing that a name of torch stands for and that is not here, and the way out; None if it is not known."""
     if name in _ELSEWHERE:
         return _ELSEWHERE[name]
     module, _, last = name.rpartition(".")
-    if module in ("torch", "torch.cuda") and last.startswith(("Q", "float8", "float4", "q", "uint", "bits", "complex32")):
+    foreign = ("Q", "q", "float8", "float4", "uint", "bits", "complex32")
+    if module in ("torch", "torch.cuda") and last.startswith(foreign):
         return f"elements of {name}, which tensors do not have here; convert them before you save them"
     return None
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from jit.eager.tensors import Size
 from jit.ir.devices import device
+from jit.ir.random_state import RandomState
 
 from .faults import FileError
 from .machine import checked_key
@@ -132,6 +133,11 @@ def made_device(kind: Any, index: Any = None) -> device:
     return device(kind, index)
 
 
+def made_random_state(seed: Any, offset: Any) -> RandomState:
+    """The state of a random generator of this package."""
+    return RandomState(_number(seed), _number(offset))
+
+
 # -- numpy ---------------------------------------------------------------------------------------------------------
 
 
@@ -146,9 +152,9 @@ def made_dtype(code: Any, align: Any = False, copy: Any = False) -> np.dtype[Any
     Raises:
         FileError: Its elements are something else, Python's objects for example.
     """
-    made = np.dtype(code, copy=True) if type(code) is str else None  # type: ignore[call-overload]
+    made = np.dtype(code, copy=True) if type(code) is str else None
     if made is None or made.kind not in _NUMERIC or made.names or made.subdtype or made.metadata:
-        raise FileError(f"it holds elements of numpy's dtype {str(code):.40}, which are no numbers")
+        raise FileError(f"it holds elements of numpy's dtype {code!s:.40}, which are no numbers")
     return made
 
 
@@ -160,7 +166,7 @@ def order_dtype(made: np.dtype[Any], state: Any) -> None:
     """
     if not isinstance(state, tuple) or len(state) < 2 or state[1] not in ("<", ">", "=", "|"):
         raise FileError("it holds a dtype of numpy whose state is none")
-    own = list(made.__reduce__()[2])  # type: ignore[index]
+    own = list(made.__reduce__()[2])
     own[1] = state[1]
     made.__setstate__(tuple(own))  # type: ignore[attr-defined]
 

@@ -22,7 +22,7 @@ from ..nn.modules import Module
 from .faults import ContentError, FileError
 from .memories import Memories
 from .rebuilding import StorageKind, rebuild_tensor
-from .sources import Source
+from .sources import FileSource
 
 DTYPES = {
     "BOOL": dtypes.bool_, "U8": dtypes.uint8, "I8": dtypes.int8, "I16": dtypes.int16, "I32": dtypes.int32,
@@ -41,7 +41,7 @@ def looks_safe(head: bytes, size: int) -> bool:
     return head[_LENGTH : _LENGTH + 1] == b"{" and 2 <= length <= _LARGEST_HEADER
 
 
-def read_tensors(source: Source, relocation: Relocation) -> dict[str, Tensor]:
+def read_tensors(source: FileSource, relocation: Relocation) -> dict[str, Tensor]:
     """The tensors in a file of safetensors, in the order in which they lie there.
 
     Args:
@@ -51,8 +51,8 @@ def read_tensors(source: Source, relocation: Relocation) -> dict[str, Tensor]:
     Raises:
         FileError: The file is damaged.
     """
-    length = int.from_bytes(source.bytes(0, _LENGTH), "little")
-    table = json.loads(source.bytes(_LENGTH, length), object_pairs_hook=_without_doubles)
+    length = int.from_bytes(source.part(0, _LENGTH), "little")
+    table = json.loads(source.part(_LENGTH, length), object_pairs_hook=_without_doubles)
     table.pop(_METADATA, None)
     start = _LENGTH + length
     rows = sorted(((name, *_row(name, row)) for name, row in table.items()), key=lambda row: row[3:])
@@ -121,7 +121,7 @@ def write_tensors(content: Any, file: BinaryIO) -> None:
     header += b" " * (-len(header) % 8)
     file.write(len(header).to_bytes(_LENGTH, "little") + header)
     for name in order:
-        file.write(np.ascontiguousarray(HOST.taken(tensors[name]._defined())).reshape(-1).view(np.uint8))
+        file.write(np.ascontiguousarray(HOST.taken(tensors[name]._defined())).reshape(-1).view(np.uint8).data)
 
 
 def _named_tensors(content: Any) -> dict[str, Tensor]:

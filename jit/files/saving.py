@@ -19,6 +19,7 @@ from jit.ir.devices import device
 from jit.ir.dtypes import DType
 from jit.ir.errors import KindError, UsageError
 from jit.ir.files import replacing
+from jit.ir.random_state import RandomState
 from jit.runtime.arrays.arrays import ViewLayout, address_of, laid_out, room_of
 from jit.runtime.arrays.libraries import HOST, library_of
 
@@ -103,7 +104,7 @@ def _writer_of(obj: Any, f: Any) -> Callable[[BinaryIO], Any]:
 
 
 def _write_archive(obj: Any, file: BinaryIO) -> None:
-    storages = Storages()
+    storages = SavedStorages()
     data = _pickled(obj, storages)
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         for name, text in (("data.pkl", data), (".format_version", b"1"), (".storage_alignment", b"64"),
@@ -125,21 +126,21 @@ def _add(archive: zipfile.ZipFile, name: str, data: Any) -> None:
     archive.writestr(entry, data)
 
 
-def _pickled(obj: Any, storages: Storages) -> bytes:
+def _pickled(obj: Any, storages: SavedStorages) -> bytes:
     buffer = io.BytesIO()
     try:
         _Pickler(buffer, storages).dump(obj)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         raise ContentError(
-            f"{type(obj).__name__} cannot be saved, as it holds something that no file can ({error}); save what is data "
-            "in it, such as state_dict()"
+            f"{type(obj).__name__} cannot be saved, as it holds something that no file can ({error}); save what is "
+            "data in it, such as state_dict()"
         ) from error
     except RecursionError as error:
         raise ContentError("what is to be saved is nested too deep; save flat lists or dictionaries") from error
     return written(buffer.getvalue())
 
 
-class Storages:
+class SavedStorages:
     """The memories that are to be saved; tensors that lie in the same one share its number."""
 
     def __init__(self) -> None:
@@ -159,9 +160,9 @@ class Storages:
             geometry = _in_room(array)
         assert geometry is not None, "a new array fills its memory"
         memory, offset, strides = geometry
-        storage = Storage(tensor, self._key(memory, tensor.dtype), memory.size)
-        arguments = (storage, offset, tuple(array.shape), strides, tensor.requires_grad, OrderedDict())
-        return rebuild_tensor, arguments
+        storage = SavedStorage(tensor, self._key(memory, tensor.dtype), memory.size)
+        hooks: dict[int, Any] = OrderedDict()
+        return rebuild_tensor, (storage, offset, tuple(array.shape), strides, tensor.requires_grad, hooks)
 
     def _key(self, memory: Any, dtype: Any) -> str:
         room = (address_of(memory), memory.nbytes)
@@ -175,8 +176,14 @@ class Storages:
         return key
 
 
-class Storage:
-    """The memory of a tensor on its way into a pickle, which names it and does not hold it."""
+class SavedStorage:
+    """The memory of a tensor on its way into a pickle, which names it and does not hold it.
+
+    Args:
+        tensor: The tensor.
+        key: The number of the memory in the file.
+        count: Its elements.
+    """
 
     def __init__(self, tensor: Tensor, key: str, count: int) -> None:
         self.identity = ("storage", STORAGES[f"{tensor.dtype.text}Storage"], key, str(tensor.device), count)
@@ -197,12 +204,12 @@ def _in_room(array: Any) -> tuple[Any, int, tuple[int, ...]] | None:
 class _Pickler(pickle.Pickler):
     """Writes tensors as torch does: as calls of its functions, whose names are put in afterwards."""
 
-    def __init__(self, file: BinaryIO, storages: Storages) -> None:
+    def __init__(self, file: BinaryIO, storages: SavedStorages) -> None:
         super().__init__(file, _PROTOCOL)
         self._storages = storages
 
     def persistent_id(self, obj: Any) -> Any:
-        return obj.identity if type(obj) is Storage else None
+        return obj.identity if type(obj) is SavedStorage else None
 
     def reducer_override(self, obj: Any) -> Any:
         if isinstance(obj, Parameter):
@@ -216,4 +223,6 @@ class _Pickler(pickle.Pickler):
             return Size, (tuple(obj),)
         if type(obj) is device:
             return device, (str(obj),)
+        if type(obj) is RandomState:
+            return RandomState, (obj.seed, obj.offset)
         return NotImplemented

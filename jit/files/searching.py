@@ -10,10 +10,10 @@ from .vocabulary import storage_identity
 
 
 class _Nothing:
-    """What anything is for who only looks."""
+    """A stand-in for everything that a pickle makes."""
 
 
-class Search:
+class NameSearch:
     """A vocabulary for a reading that makes nothing."""
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class Search:
         return _Nothing()
 
     def new(self, kind: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        """Nothing."""
+        """Nothing; see `Vocabulary.new`."""
         return _Nothing()
 
     def build(self, made: Any, state: Any) -> None:

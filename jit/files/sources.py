@@ -1,4 +1,4 @@
-"""The bytes of a file, of a path or of an object that can be read, from which nothing is taken that it does not hold."""
+"""The bytes of a file, given by its path or open already, of which no more is taken than there is."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jit.ir.errors import KindError, UsageError
 from .faults import FileError, NoFileError
 
 
-class Source:
+class FileSource:
     """A file that is being loaded.
 
     Args:
@@ -39,9 +39,9 @@ class Source:
 
     def head(self, count: int) -> bytes:
         """The first bytes, at most `count`."""
-        return self.bytes(0, min(count, self.size))
+        return self.part(0, min(count, self.size))
 
-    def bytes(self, start: int, count: int) -> bytes:
+    def part(self, start: int, count: int) -> bytes:
         """A part of the file.
 
         Raises:
@@ -69,7 +69,7 @@ class Source:
     def stream(self, start: int) -> IO[bytes]:
         """A file for a reader of pickles, which begins at `start`."""
         self._file.seek(start)
-        return cast(IO[bytes], _Stream(self._file, self.size))
+        return cast(IO[bytes], _PickleStream(self._file, self.size))
 
     def seekable(self) -> BinaryIO:
         """The file itself, for libraries."""
@@ -89,7 +89,7 @@ class Source:
         return self._map
 
 
-class _Stream:
+class _PickleStream:
     """The part of a file that a reader of pickles needs; it never asks for more memory than the file could fill."""
 
     def __init__(self, file: BinaryIO, size: int) -> None:
@@ -101,7 +101,7 @@ class _Stream:
         return self._file.read(count) if count < 4096 else self._file.read(min(count, self._size - self._file.tell()))
 
 
-def opened(given: Any, mapped: bool) -> Source:
+def opened(given: Any, mapped: bool) -> FileSource:
     """The source that is meant by a path, or by a file that somebody has opened.
 
     Raises:
@@ -113,12 +113,12 @@ def opened(given: Any, mapped: bool) -> Source:
     if hasattr(given, "read"):
         if mapped:
             raise UsageError("only files on disk are mapped into memory; pass the path, or leave mmap out")
-        return Source(_held(given), str(getattr(given, "name", None) or "the file"))
+        return FileSource(_held(given), str(getattr(given, "name", None) or "the file"))
     try:
         path = Path(os.fsdecode(given))
     except TypeError:
         raise KindError(f"load takes the path of a file, or an open file, not {type(given).__name__}") from None
-    return Source(_opened_path(path), str(path), mapped)
+    return FileSource(_opened_path(path), str(path), mapped)
 
 
 def _held(given: Any) -> BinaryIO:

@@ -7,15 +7,16 @@ the object says. So its pickle is read twice: first for the kinds of the storage
 
 from __future__ import annotations
 
+import io
 from typing import Any, NamedTuple
 
 from ..artifacts.relocating import Relocation
 from .faults import FileError
-from .machine import Machine
+from .machine import Unpickler
 from .memories import Memories
 from .rebuilding import StorageKind
-from .searching import Search, is_source
-from .sources import Source
+from .searching import NameSearch, is_source
+from .sources import FileSource
 from .vocabulary import DataVocabulary
 
 MAGIC = 0x1950A86A20F9469CFC6C
@@ -39,7 +40,7 @@ class Span(NamedTuple):
     bytes: int
 
 
-def read_stream(source: Source, relocation: Relocation, modules: bool, encoding: str) -> Any:
+def read_stream(source: FileSource, relocation: Relocation, modules: bool, encoding: str) -> Any:
     """The object in a file of torch's older format.
 
     Args:
@@ -52,8 +53,9 @@ def read_stream(source: Source, relocation: Relocation, modules: bool, encoding:
         FileError: It is damaged, or holds what is not allowed.
     """
     start = read_preface(source)
-    search = Search()
-    Machine(search, encoding).run(source.stream(start))
+    search = NameSearch()
+    Unpickler(search, encoding).run(source.stream(start))
+    pickle = source.part(start, source.position() - start)
     keys = _data(source, source.position())
     spans = _spans(source, source.position(), keys, search.kinds)
 
@@ -63,20 +65,24 @@ def read_stream(source: Source, relocation: Relocation, modules: bool, encoding:
         return source.array(*spans[key])
 
     memories = Memories(memory_of, relocation, swapped=False)  # this format is little-endian everywhere
-    return Machine(_StreamVocabulary(memories.find, modules), encoding).run(source.stream(start))
+    return Unpickler(_StreamVocabulary(memories.find, modules), encoding).run(io.BytesIO(pickle))
 
 
-def _data(source: Source, start: int) -> Any:
-    """What a pickle holds in which there is nothing but data."""
-    return Machine(DataVocabulary(_refuse_storage)).run(source.stream(start))
+def _data(source: FileSource, start: int) -> Any:
+    """The contents of a pickle in which there is nothing but data."""
+    return Unpickler(DataVocabulary(_refuse_storage)).run(source.stream(start))
 
 
 def _refuse_storage(*identity: Any) -> Any:
     raise FileError("it has a storage where there is none")
 
 
-def read_preface(source: Source) -> int:
-    """The place where the object begins."""
+def read_preface(source: FileSource) -> int:
+    """The place where the object begins.
+
+    Raises:
+        FileError: The file is of no known version.
+    """
     magic = _data(source, 0)
     version = _data(source, source.position())
     facts = _data(source, source.position())
@@ -85,14 +91,14 @@ def read_preface(source: Source) -> int:
     return source.position()
 
 
-def _spans(source: Source, start: int, keys: Any, kinds: dict[str, StorageKind]) -> dict[str, Span]:
+def _spans(source: FileSource, start: int, keys: Any, kinds: dict[str, StorageKind]) -> dict[str, Span]:
     if not isinstance(keys, list) or not all(type(key) is str for key in keys):
         raise FileError("the keys of its storages are none")
     spans: dict[str, Span] = {}
     for key in keys:
         if key not in kinds or key in spans:
             raise FileError(f"it has a storage {key[:40]!r} that no tensor lies in")
-        count = int.from_bytes(source.bytes(start, _COUNT), "little")
+        count = int.from_bytes(source.part(start, _COUNT), "little")
         spans[key] = Span(start + _COUNT, count * kinds[key].dtype.itemsize)
         start = sum(spans[key])
     return spans

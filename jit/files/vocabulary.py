@@ -21,7 +21,8 @@ from .plain_data import fill_array, order_dtype
 from .rebuilding import StorageKind, with_attributes
 
 _OF_TORCH = "torch.nn.modules."
-_RENAMED = {"_non_persistent_buffers_set": "_transient_buffers"}
+_TRANSIENT = "_non_persistent_buffers_set"
+"""torch's name of the buffers that are no part of the state."""
 _HOOKS = ("_hooks", "_hook", "_hooks_with_kwargs", "_hooks_always_called")
 """The ends of the names under which modules keep hooks, here and in torch."""
 _TABLES = {"_parameters": nn.Parameter, "_buffers": Tensor, "_modules": Module}
@@ -80,7 +81,7 @@ class DataVocabulary:
         return any(function is each for each in self._allowed.values())
 
     def new(self, kind: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        """An object without its `__init__`.
+        """An object without its `__init__`; see `Vocabulary.new`.
 
         Raises:
             FileError: `kind` is no class of which files may make objects so.
@@ -88,7 +89,7 @@ class DataVocabulary:
         if isinstance(kind, type) and kind in self._kinds:
             return kind.__new__(kind, *arguments, **named)
         if isinstance(kind, type) and issubclass(kind, (Module, HookTable)) and not arguments and not named:
-            return kind.__new__(kind)
+            return object.__new__(kind) if issubclass(kind, Module) else HookTable()
         if named:
             raise FileError("its pickle makes an object of a class that is no data")
         return self.call(kind, arguments)
@@ -199,5 +200,7 @@ def _state_of_module(state: Any) -> dict[str, Any]:
     hooks = [name for name in state if name.endswith(_HOOKS)]
     if any(isinstance(state[name], dict) and any(state[name].values()) for name in hooks):
         raise FileError("a module in it has hooks, which are functions; remove them before you save it")
-    kept = {_RENAMED.get(name, name): value for name, value in state.items() if name not in hooks}
+    kept = {name: value for name, value in state.items() if name not in hooks}
+    if _TRANSIENT in kept:
+        kept["_transient_buffers"] = kept.pop(_TRANSIENT)
     return initial_state() | kept

@@ -40,6 +40,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         except BaseException:
             os.unlink(temporary)
             raise
+    except Error:
+        raise
     except OSError as error:
         reason = error.strerror or str(error)
         raise Error(f"cannot write {target}: {reason}; choose a folder that you may write to") from error
