@@ -47,7 +47,7 @@ class NameSearch:
 
     def persistent(self, identity: Any) -> Any:
         """Nothing; the kind of the storage is noted."""
-        if not is_source(identity):
+        if isinstance(identity, tuple) and len(identity) > 1 and isinstance(identity[1], StorageKind):
             kind, key, *_ = storage_identity(identity)
             self.kinds[key] = kind
         return _Nothing()

@@ -52,12 +52,7 @@ def read_stream(source: FileSource, relocation: Relocation, modules: bool, encod
     Raises:
         FileError: It is damaged, or holds what is not allowed.
     """
-    start = read_preface(source)
-    search = NameSearch()
-    Unpickler(search, encoding).run(source.stream(start))
-    pickle = source.part(start, source.position() - start)
-    keys = _data(source, source.position())
-    spans = _spans(source, source.position(), keys, search.kinds)
+    spans: dict[str, Span] = {}
 
     def memory_of(key: str, kind: StorageKind, count: int) -> Any:
         if key not in spans:
@@ -65,7 +60,15 @@ def read_stream(source: FileSource, relocation: Relocation, modules: bool, encod
         return source.array(*spans[key])
 
     memories = Memories(memory_of, relocation, swapped=False)  # this format is little-endian everywhere
-    return Unpickler(_StreamVocabulary(memories.find, modules), encoding).run(io.BytesIO(pickle))
+    vocabulary = _StreamVocabulary(memories.find, modules)
+    start, search = read_preface(source), NameSearch()
+    Unpickler(search, encoding).run(source.stream(start))
+    for name in search.names:  # refused now: without the kinds of all storages, none of them is found
+        vocabulary.find(name)
+    pickle = source.part(start, source.position() - start)
+    keys = _data(source, start + len(pickle))
+    spans.update(_spans(source, source.position(), keys, search.kinds))
+    return Unpickler(vocabulary, encoding).run(io.BytesIO(pickle))
 
 
 def _data(source: FileSource, start: int) -> Any:

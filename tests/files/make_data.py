@@ -30,7 +30,17 @@ def everything():
         "dtypes": {name: torch.arange(3).to(getattr(torch, name)) for name in DTYPES},
         "parameters": [noted, torch.nn.Parameter(torch.zeros(1), False), torch.ones(1, requires_grad=True)],
         "marked": [torch.tensor([1 + 2j]).conj(), torch.tensor([1 + 2j]).conj().imag],
-        "python": [torch.Size([2, 3]), torch.float16, torch.device("cuda", 1), {1, 2}, 1j, b"bytes", "text", None, 2**70],
+        "python": [
+            torch.Size([2, 3]),
+            torch.float16,
+            torch.device("cuda", 1),
+            {1, 2},
+            1j,
+            b"bytes",
+            "text",
+            None,
+            2**70,
+        ],
         "containers": [collections.OrderedDict(a=1), collections.Counter("aab"), (1, (2.5,)), slice(1, 2)],
         "numpy": [np.float64(2.5), np.arange(3, dtype=">i2"), np.array([["a"], ["bc"]])],
     }
