@@ -90,10 +90,11 @@ __all__ = [
 _load, _loadable = _late(
     __name__,
     {
-        "artifacts.files": "load",
         "autograd.differentiation": "grad",
         "autograd.recomputing": "checkpoint checkpoint_sequential",
         "backends": "are_deterministic_algorithms_enabled use_deterministic_algorithms",
+        "files.loading": "load",
+        "files.saving": "save",
         "eager.parallel": "get_num_interop_threads get_num_threads set_num_interop_threads set_num_threads",
         "eager.showing": "get_printoptions set_printoptions",
         "inspection.covering": "coverage",
@@ -105,8 +106,8 @@ _load, _loadable = _late(
         "tracing.verifying": "verify",
     },
     (
-        "amp", "artifacts", "backends", "export", "fft", "inspection", "linalg", "nn", "optim", "passes", "runtime",
-        "signal", "special", "tracing",
+        "amp", "artifacts", "backends", "export", "fft", "files", "hub", "inspection", "linalg", "nn", "optim",
+        "passes", "runtime", "serialization", "signal", "special", "tracing",
     ),
     _partial(_member, "jit"),
 )  # fmt: skip

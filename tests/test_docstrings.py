@@ -13,9 +13,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 ROOMS = (
-    "nn", "optim", "library", "signal", "artifacts", "inspection", "command", "export", "autograd", "fft.py",
-    "linalg.py", "special.py", "backends.py", "native.py", "eager/creation.py", "eager/methods.py",
-    "eager/context.py", "eager/generators.py",
+    "nn", "optim", "library", "signal", "artifacts", "inspection", "command", "export", "autograd", "files", "hub.py",
+    "serialization.py", "fft.py", "linalg.py", "special.py", "backends.py", "native.py", "eager/creation.py",
+    "eager/methods.py", "eager/context.py", "eager/generators.py",
 )  # fmt: skip
 HEADLESS = {
     *("As", "At", "Among", "By", "For", "From", "His", "How", "In", "It", "Its", "Of", "On", "That", "Their", "Them"),

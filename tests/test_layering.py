@@ -30,7 +30,8 @@ FLOORS = (
     ("nn",),
     ("tracing", "optim"),
     ("artifacts", "native"),
-    ("inspection",),
+    ("inspection", "files"),
+    ("hub", "serialization"),
     ("jit",),  # the package itself, `from jit import tensor`
     ("command",),
 )

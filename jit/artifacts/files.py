@@ -24,9 +24,7 @@ import inspect
 import io
 import json
 import os
-import stat
 import zipfile
-from pathlib import Path
 from typing import Any
 
 from jit.ir.errors import Error, TraceError, UsageError
@@ -71,50 +69,18 @@ def dumps(function: TracedFunction) -> bytes:
 # -- reading -----------------------------------------------------------------------------------------------------
 
 
-def load(path: str | os.PathLike[str], map_location: Any = None) -> LoadedFunction:
-    """The function that `f.save(path)` has written.
-
-    It is called like the original, for every signature that had been recorded, and has its gradients. Loading runs no
-    code of the file's, which may come from a stranger.
-
-    Args:
-        path: The file.
-        map_location: The device for all that was saved, or a dictionary from devices to devices. Or a function: it is
-            called as `map_location(empty, "cuda:0")` for each device in the file, with a tensor without elements on the
-            CPU, and returns a device, a tensor on it, or None for the same device. By default tensors go back to where
-            they were.
-
-    Raises:
-        Error: The file cannot be read, is damaged, or names a PythonOp that is not registered here.
-
-    >>> import jit, tempfile, os
-    >>> f = jit.trace(lambda x: x * 2)
-    >>> x = jit.ones(2)
-    >>> _ = f(x)
-    >>> path = os.path.join(tempfile.mkdtemp(), "double.jit")
-    >>> f.save(path)
-    >>> jit.load(path)(x).tolist()
-    [2.0, 2.0]
-    """
-    try:
-        found = Path(path)
-    except TypeError:
-        raise UsageError(f"load takes the path of a file, not {type(path).__name__}") from None
-    return loads(_contents(found), str(path), map_location)
-
-
 def loads(data: bytes, name: str = "the artifact", map_location: Any = None) -> LoadedFunction:
-    """The function in an artifact's bytes.
+    """The function in an artifact's bytes. It runs no code of the file's, which may come from a stranger.
 
     Args:
         data: The bytes.
         name: The name of the file, for errors.
-        map_location: As for `load`.
+        map_location: As for `jit.load`.
 
     Raises:
         ArtifactError: The bytes are damaged, no artifact, or of another format.
     """
-    relocation = Relocation(map_location)
+    relocation = map_location if isinstance(map_location, Relocation) else Relocation(map_location)
     try:
         members = _members(data)
         manifest = json.loads(members.pop(_MANIFEST))
@@ -130,17 +96,6 @@ def loads(data: bytes, name: str = "the artifact", map_location: Any = None) -> 
         raise type(error)(f"{name} cannot be loaded: {error}") from error
     except Exception as error:  # whatever goes wrong while reading is the file's fault
         raise ArtifactError(f"{name} cannot be loaded: it is damaged, or no artifact ({error})") from error
-
-
-def _contents(path: Path) -> bytes:
-    try:
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise ArtifactError(f"{path} cannot be loaded: it is no file")
-        return path.read_bytes()
-    except OSError as error:
-        raise ArtifactError(f"{path} cannot be read: {error.strerror or error}") from error
-    except ValueError as error:  # a NUL, or half a character
-        raise ArtifactError(f"{str(path)!r} cannot be read: it is no path ({error})") from error
 
 
 def _members(data: bytes) -> dict[str, bytes]:

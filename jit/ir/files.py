@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from .errors import Error
 
@@ -15,22 +18,40 @@ def write_atomically(path: str | os.PathLike[str], data: str | bytes) -> None:
     Raises:
         Error: The file cannot be written; the message names it and the reason. The old file is still there.
     """
+    with replacing(path) as file:
+        file.write(data.encode() if isinstance(data, str) else data)
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """A block that writes a file beside `path`; it is renamed into place at the end, unless the block raises.
+
+    Raises:
+        Error: The file cannot be written, as for `write_atomically`.
+    """
     target = Path(path)
-    content = data.encode() if isinstance(data, str) else data
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        descriptor, temporary = _beside(target)
         try:
             with os.fdopen(descriptor, "wb") as file:
-                file.write(content)
+                yield file
             os.chmod(temporary, 0o666 & ~_umask())
             os.replace(temporary, target)
         except BaseException:
             os.unlink(temporary)
             raise
+    except Error:
+        raise
     except OSError as error:
         reason = error.strerror or str(error)
         raise Error(f"cannot write {target}: {reason}; choose a folder that you may write to") from error
+
+
+def _beside(target: Path) -> tuple[int, str]:
+    """A new file, open, and its path."""
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        return tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     except ValueError as error:  # a NUL, or half a character
         raise Error(f"cannot write {str(target)!r}: it is not a path ({error})") from error
 

@@ -1,0 +1,228 @@
+"""`jit.save`: objects with tensors in them as files that torch opens, or as safetensors."""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import sys
+import zipfile
+from collections import OrderedDict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from jit.eager.tensors import Size, Tensor
+from jit.ir.devices import device
+from jit.ir.dtypes import DType
+from jit.ir.errors import KindError, UsageError
+from jit.ir.files import replacing
+from jit.ir.random_state import RandomState
+from jit.runtime.arrays.arrays import ViewLayout, address_of, laid_out, room_of
+from jit.runtime.arrays.libraries import HOST, library_of
+
+from ..artifacts import files as artifacts
+from ..nn import Parameter
+from ..tracing.function import TracedFunction
+from .faults import ContentError
+from .names import name_of, written
+from .rebuilding import STORAGES, rebuild_parameter, rebuild_tensor
+from .safe_tensors import write_tensors
+
+_ALIGNMENT = 64
+_HEADER = 30
+_ZIP64 = 20
+"""The bytes that the header of a member has more if the member is large."""
+_OF_SAFETENSORS = ".safetensors"
+_PROTOCOL = 2
+"""The protocol of pickles that torch reads with weights_only=True."""
+
+
+def save(
+    obj: Any,
+    f: Any,
+    pickle_module: Any = None,
+    pickle_protocol: int = _PROTOCOL,
+    _use_new_zipfile_serialization: bool = True,
+    _disable_byteorder_record: bool = False,
+) -> None:
+    """Write an object to a file, whole or not at all.
+
+    The file is one of torch's, which `torch.load` and `jit.load` read: tensors, parameters, state dicts, numbers, text,
+    arrays and containers of them. If the name ends in .safetensors, it is one of those, and the object a dictionary of
+    tensors or a module, whose state is written. A traced function becomes an artifact, as by `f.save(path)`.
+
+    Tensors that share memory share it again when they are loaded; so a view is saved with all of its memory. An object
+    of a class, a module for example, is saved as the name of the class and its attributes, and loaded only where the
+    class is allowed: the state dict is the better thing to save.
+
+    Args:
+        obj: The object.
+        f: The path of the file, or a file that is open for writing bytes.
+        pickle_module: Accepted for PyTorch's sake; None or `pickle`.
+        pickle_protocol: Accepted, and ignored: the protocol is 2, which torch reads with weights_only=True.
+
+    Raises:
+        UsageError: Another `pickle_module` is wanted, or torch's older format.
+        ContentError: The object holds what no file can.
+        Error: The file cannot be written; an older one is still there.
+
+    >>> import jit, io
+    >>> file = io.BytesIO()
+    >>> jit.save({"weight": jit.ones(2), "epoch": 3}, file)
+    >>> _ = file.seek(0)
+    >>> jit.load(file)
+    {'weight': tensor([1., 1.]), 'epoch': 3}
+    """
+    if pickle_module not in (None, pickle):
+        raise UsageError("files are pickled in one way, whatever the pickle_module is; leave it out")
+    if not _use_new_zipfile_serialization:
+        raise UsageError("torch's older format is read and not written; every torch since 1.6 reads the newer one")
+    write = _writer_of(obj, f)
+    if hasattr(f, "write"):
+        buffer = io.BytesIO()
+        write(buffer)
+        f.write(buffer.getbuffer())
+        return
+    try:
+        path = Path(os.fsdecode(f))
+    except TypeError:
+        raise KindError(f"save takes the path of a file, or an open file, not {type(f).__name__}") from None
+    with replacing(path) as file:
+        write(file)
+
+
+def _writer_of(obj: Any, f: Any) -> Callable[[BinaryIO], Any]:
+    """The function that writes an object to an open file, in the format that fits it and the file's name."""
+    if isinstance(obj, TracedFunction):
+        return lambda file: file.write(artifacts.dumps(obj))
+    if isinstance(f, (str, os.PathLike)) and os.fspath(f).endswith(_OF_SAFETENSORS):
+        return lambda file: write_tensors(obj, file)
+    return lambda file: _write_archive(obj, file)
+
+
+def _write_archive(obj: Any, file: BinaryIO) -> None:
+    storages = SavedStorages()
+    data = _pickled(obj, storages)
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        for name, text in (("data.pkl", data), (".format_version", b"1"), (".storage_alignment", b"64"),
+                           ("byteorder", sys.byteorder.encode())):  # fmt: skip
+            _add(archive, name, text)
+        for key, memory in enumerate(storages.memories):
+            _add(archive, f"data/{key}", HOST.taken(memory).view(np.uint8).data)
+        _add(archive, "version", b"3\n")
+
+
+def _add(archive: zipfile.ZipFile, name: str, data: Any) -> None:
+    """Add a member whose contents begin at a multiple of 64 bytes, so that they can be mapped."""
+    entry = zipfile.ZipInfo(f"archive/{name}")  # with no date: equal objects make equal files
+    assert archive.fp is not None
+    large = len(data) * 1.05 > zipfile.ZIP64_LIMIT  # as zipfile reckons
+    start = archive.fp.tell() + _HEADER + len(entry.filename) + (_ZIP64 if large else 0) + 4
+    padding = -start % _ALIGNMENT
+    entry.extra = b"FB" + padding.to_bytes(2, "little") + b"Z" * padding
+    archive.writestr(entry, data)
+
+
+def _pickled(obj: Any, storages: SavedStorages) -> bytes:
+    buffer = io.BytesIO()
+    try:
+        _Pickler(buffer, storages).dump(obj)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise ContentError(
+            f"{type(obj).__name__} cannot be saved, as it holds something that no file can ({error}); save what is "
+            "data in it, such as state_dict()"
+        ) from error
+    except RecursionError as error:
+        raise ContentError("what is to be saved is nested too deep; save flat lists or dictionaries") from error
+    return written(buffer.getvalue())
+
+
+class SavedStorages:
+    """The memories that are to be saved; tensors that lie in the same one share its number."""
+
+    def __init__(self) -> None:
+        self.memories: list[Any] = []
+        self._keys: dict[tuple[int, int], tuple[str, Any]] = {}
+
+    def reduced(self, tensor: Tensor) -> tuple[Any, tuple[Any, ...]]:
+        """A tensor as the call that makes it.
+
+        Raises:
+            ContentError: It shares memory with a tensor of another dtype.
+        """
+        array = tensor._defined()
+        geometry = _in_room(array)
+        if geometry is None:
+            array = library_of(array).row_major(array)
+            geometry = _in_room(array)
+        assert geometry is not None, "a new array fills its memory"
+        memory, offset, strides = geometry
+        storage = SavedStorage(tensor, self._key(memory, tensor.dtype), memory.size)
+        hooks: dict[int, Any] = OrderedDict()
+        return rebuild_tensor, (storage, offset, tuple(array.shape), strides, tensor.requires_grad, hooks)
+
+    def _key(self, memory: Any, dtype: Any) -> str:
+        room = (address_of(memory), memory.nbytes)
+        key, known = self._keys.setdefault(room, (str(len(self._keys)), dtype))
+        if known is not dtype:
+            raise ContentError(
+                f"tensors of {known} and {dtype} share memory, which files of torch do not hold; clone() one of them"
+            )
+        if int(key) == len(self.memories):
+            self.memories.append(memory)
+        return key
+
+
+class SavedStorage:
+    """The memory of a tensor on its way into a pickle, which names it and does not hold it.
+
+    Args:
+        tensor: The tensor.
+        key: The number of the memory in the file.
+        count: Its elements.
+    """
+
+    def __init__(self, tensor: Tensor, key: str, count: int) -> None:
+        self.identity = ("storage", STORAGES[f"{tensor.dtype.text}Storage"], key, str(tensor.device), count)
+
+
+def _in_room(array: Any) -> tuple[Any, int, tuple[int, ...]] | None:
+    """The whole memory of an array in one dim, the offset and the strides in it; None if torch could not say it so."""
+    start, held = room_of(array)
+    item = array.itemsize
+    offset, strides = address_of(array) - start, array.strides
+    last = offset + sum((size - 1) * step for size, step in zip(array.shape, strides)) + item if array.size else 0
+    if min((offset, *strides), default=0) < 0 or any(n % item for n in (offset, held, *strides)) or last > held:
+        return None
+    layout = ViewLayout((held // item,), (item,), -offset)
+    return laid_out(array, layout, array.dtype), offset // item, tuple(step // item for step in strides)
+
+
+class _Pickler(pickle.Pickler):
+    """Writes tensors as torch does: as calls of its functions, whose names are put in afterwards."""
+
+    def __init__(self, file: BinaryIO, storages: SavedStorages) -> None:
+        super().__init__(file, _PROTOCOL)
+        self._storages = storages
+
+    def persistent_id(self, obj: Any) -> Any:
+        return obj.identity if type(obj) is SavedStorage else None
+
+    def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, Parameter):
+            data = obj.detach()
+            return rebuild_parameter, (data, obj.requires_grad, OrderedDict())
+        if isinstance(obj, Tensor):
+            return self._storages.reduced(obj)
+        if type(obj) is DType:
+            return name_of(obj)
+        if type(obj) is Size:
+            return Size, (tuple(obj),)
+        if type(obj) is device:
+            return device, (str(obj),)
+        if type(obj) is RandomState:
+            return RandomState, (obj.seed, obj.offset)
+        return NotImplemented
