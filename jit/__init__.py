@@ -104,8 +104,8 @@ _load, _loadable = _late(
         "tracing.verifying": "verify",
     },
     (
-        "amp", "artifacts", "backends", "export", "fft", "inspection", "linalg", "nn", "optim", "passes", "runtime",
-        "signal", "special", "tracing",
+        "amp", "artifacts", "backends", "export", "fft", "func", "inspection", "linalg", "nn", "optim", "passes", "random",
+        "runtime", "signal", "special", "tracing", "utils",
     ),
     _partial(_member, "jit"),
 )  # fmt: skip
