@@ -106,8 +106,8 @@ _load, _loadable = _late(
         "tracing.verifying": "verify",
     },
     (
-        "amp", "artifacts", "backends", "export", "fft", "files", "hub", "inspection", "linalg", "nn", "optim",
-        "passes", "runtime", "serialization", "signal", "special", "tracing",
+        "amp", "artifacts", "backends", "export", "fft", "files", "func", "hub", "inspection", "linalg", "nn",
+        "optim", "passes", "random", "runtime", "serialization", "signal", "special", "tracing", "utils",
     ),
     _partial(_member, "jit"),
 )  # fmt: skip

@@ -46,6 +46,12 @@ SOURCE: ContextVar[Source | None] = ContextVar("source", default=None)
 """The line that recorded nodes belong to, where that is not the one that runs: derivatives belong to the operator's."""
 
 
+def is_recording(trace: Recorder) -> bool:
+    """Whether `trace` records, if also beneath a `vmap`, through which operators come to it; see jit.func.layers."""
+    now = TRACE.get()
+    return now is trace or getattr(now, "beneath", None) is trace
+
+
 def asking_trace() -> Recorder | None:
     """The trace that records, if the caller of this function was itself called by the user's code; None otherwise."""
     trace = TRACE.get()

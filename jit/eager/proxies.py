@@ -59,7 +59,7 @@ class TracedScalar:
 
     @property
     def _live(self) -> bool:
-        return context.TRACE.get() is self._trace
+        return context.is_recording(self._trace)
 
     # -- decisions -----------------------------------------------------------------------------------------------
 

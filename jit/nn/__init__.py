@@ -44,6 +44,7 @@ else:
             "normalisation":
                 "BatchNorm1d BatchNorm2d BatchNorm3d GroupNorm InstanceNorm1d InstanceNorm2d InstanceNorm3d LayerNorm "
                 "LocalResponseNorm RMSNorm",
+            "parallel.wrapping": "DataParallel",
             "padding":
                 "CircularPad1d CircularPad2d CircularPad3d ConstantPad1d ConstantPad2d ConstantPad3d ReflectionPad1d "
                 "ReflectionPad2d ReflectionPad3d ReplicationPad1d ReplicationPad2d ReplicationPad3d ZeroPad1d "
@@ -58,21 +59,22 @@ else:
             "shaping":
                 "AlphaDropout ChannelShuffle Dropout Dropout1d Dropout2d Dropout3d FeatureAlphaDropout Flatten Fold "
                 "Identity PixelShuffle PixelUnshuffle Unflatten Unfold",
+            "synchronized": "SyncBatchNorm",
             "transformer":
                 "Transformer TransformerDecoder TransformerDecoderLayer TransformerEncoder TransformerEncoderLayer",
         },
-        ("functional", "init", "utils"),
+        ("attention", "functional", "init", "parallel", "utils"),
     )  # fmt: skip
 
 __all__ = [
-    "Module", "Parameter", "RemovableHandle", "functional", "init", "utils",
+    "Module", "Parameter", "RemovableHandle", "attention", "functional", "init", "parallel", "utils",
     "register_module_buffer_registration_hook", "register_module_forward_hook", "register_module_forward_pre_hook",
     "register_module_full_backward_hook", "register_module_full_backward_pre_hook",
     "register_module_module_registration_hook", "register_module_parameter_registration_hook",
     "ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential",
     "Bilinear", "Embedding", "EmbeddingBag", "Linear",
     "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d",
-    "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "GroupNorm",
+    "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "GroupNorm", "SyncBatchNorm", "DataParallel",
     "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "LayerNorm", "LocalResponseNorm", "RMSNorm",
     "CELU", "ELU", "GELU", "GLU", "Hardshrink", "Hardsigmoid", "Hardswish", "Hardtanh", "LeakyReLU", "LogSigmoid",
     "LogSoftmax", "Mish", "PReLU", "RReLU", "ReLU", "ReLU6", "SELU", "SiLU", "Sigmoid", "Softmax", "Softmax2d",

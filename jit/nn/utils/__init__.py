@@ -13,17 +13,18 @@ else:
         __name__,
         {
             "fusion": "fuse_conv_bn_eval fuse_conv_bn_weights fuse_linear_bn_eval fuse_linear_bn_weights",
-            "gradients": "clip_grad_norm_ clip_grad_value_ clip_grads_with_norm_ get_total_norm",
+            "gradients": "clip_grad_norm clip_grad_norm_ clip_grad_value_ clip_grads_with_norm_ get_total_norm",
             "normed": "remove_weight_norm weight_norm",
             "spectral": "remove_spectral_norm spectral_norm",
+            "skipping": "skip_init",
             "vectors": "parameters_to_vector vector_to_parameters",
         },
-        ("parametrizations", "parametrize", "rnn"),
+        ("parametrizations", "parametrize", "prune", "rnn", "stateless"),
     )  # fmt: skip
 
 __all__ = [
     "fuse_conv_bn_eval", "fuse_conv_bn_weights", "fuse_linear_bn_eval", "fuse_linear_bn_weights",
-    "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm", "parameters_to_vector",
-    "parametrizations", "parametrize", "remove_spectral_norm", "remove_weight_norm", "rnn", "spectral_norm",
-    "vector_to_parameters", "weight_norm",
+    "clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm", "parameters_to_vector",
+    "parametrizations", "parametrize", "prune", "remove_spectral_norm", "remove_weight_norm", "rnn", "skip_init",
+    "spectral_norm", "stateless", "vector_to_parameters", "weight_norm",
 ]  # fmt: skip

@@ -38,7 +38,7 @@ class TracedMeta:
     def shape(self) -> Any:
         """The sizes: traced while the trace records."""
         trace, sizes = self._trace, self._plain.shape
-        if context.TRACE.get() is not trace:
+        if not context.is_recording(trace):
             return sizes
         type = self._binding.value.type  # of a composite's result, where it was the result of a part
         value = self._binding.value if isinstance(type, TensorType) and type.shape == sizes else self._value

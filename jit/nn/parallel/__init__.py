@@ -1,0 +1,18 @@
+"""Networks on several devices, under PyTorch's names; here there is one device, and one process."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jit.late import late
+
+if TYPE_CHECKING:
+    from .wrapping import DataParallel, DistributedDataParallel, data_parallel
+else:
+    __getattr__, __dir__ = late(
+        __name__,
+        {"wrapping": "DataParallel DistributedDataParallel data_parallel"},
+        ("distributed", "wrapping"),
+    )
+
+__all__ = ["DataParallel", "DistributedDataParallel", "data_parallel"]

@@ -1,0 +1,7 @@
+"""`DistributedDataParallel`, under PyTorch's path."""
+
+from __future__ import annotations
+
+from .wrapping import DistributedDataParallel
+
+__all__ = ["DistributedDataParallel"]

@@ -1,0 +1,14 @@
+"""`SummaryWriter`: logs for TensorBoard, written through the package `tensorboard` where that is installed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jit.late import late
+
+if TYPE_CHECKING:
+    from .writer import FileWriter, SummaryWriter
+else:
+    __getattr__, __dir__ = late(__name__, {"writer": "FileWriter SummaryWriter"}, ("writer",))
+
+__all__ = ["FileWriter", "SummaryWriter"]
