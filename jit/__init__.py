@@ -93,6 +93,7 @@ _load, _loadable = _late(
         "artifacts.files": "load",
         "autograd.differentiation": "grad",
         "autograd.recomputing": "checkpoint checkpoint_sequential",
+        "compiler": "compile",
         "backends": "are_deterministic_algorithms_enabled use_deterministic_algorithms",
         "eager.parallel": "get_num_interop_threads get_num_threads set_num_interop_threads set_num_threads",
         "inspection.covering": "coverage",
@@ -104,7 +105,7 @@ _load, _loadable = _late(
         "tracing.verifying": "verify",
     },
     (
-        "amp", "artifacts", "backends", "export", "fft", "inspection", "linalg", "nn", "optim", "passes", "runtime",
+        "amp", "artifacts", "backends", "compiler", "export", "fft", "inspection", "linalg", "nn", "optim", "passes", "runtime",
         "signal", "special", "tracing",
     ),
     _partial(_member, "jit"),
