@@ -48,6 +48,9 @@ with _collector_resting():  # nothing that importing makes is garbage: searching
     )  # fmt: skip
     from .ir.memory_formats import MemoryFormat, channels_last, channels_last_3d, contiguous_format, preserve_format
     from .eager.tensors import Size, Tensor, Variable
+    from .eager.typed import ON_CPU as _ON_CPU
+    from .eager.typed import ON_GPU as _ON_GPU
+    from .ir.layouts import Layout as layout
     from .eager import methods
     from .library import spellings  # complete Tensor
     from . import autograd, cpu, cuda
@@ -67,7 +70,13 @@ long = int64
 int = int32
 short = int16
 
+cfloat = complex64
+cdouble = complex128
+has_mps = has_cuda = False
+
 globals().update({name: getattr(spellings, name) for name in spellings.__all__})
+globals().update(_ON_CPU)
+vars(cuda).update(_ON_GPU)
 
 __all__ = [
     "AutogradError", "CompileError", "DType", "DTypeError", "DimError", "DivisionError", "Error",
@@ -98,6 +107,13 @@ _load, _loadable = _late(
         "eager.parallel": "get_num_interop_threads get_num_threads set_num_interop_threads set_num_threads",
         "inspection.covering": "coverage",
         "library.limits": "finfo iinfo",
+        "eager.storages": "TypedStorage UntypedStorage",
+        "ir.layouts": "sparse_bsc sparse_bsr sparse_coo sparse_csc sparse_csr strided",
+        "library.program_names":
+            "_assert _check _check_index _check_is_size _check_type _check_value _check_with "
+            "get_float32_matmul_precision is_storage is_warn_always_enabled range set_default_dtype "
+            "set_default_tensor_type set_deterministic_debug_mode set_float32_matmul_precision set_flush_denormal "
+            "set_printoptions set_warn_always typename",
         "library.size_numbers": "sym_float sym_int sym_sqrt",
         "native": "CppOp",
         "tracing.decorator": "trace",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,6 +11,8 @@ from jit.ir import dtypes
 if TYPE_CHECKING:
     from .tensors import Tensor
 
+OPTIONS: dict[str, Any] = {"precision": 4, "threshold": 1000, "edgeitems": 3, "linewidth": 75}
+"""How numbers are printed, by numpy's names; `set_printoptions` sets them."""
 _QUIET = (dtypes.float32, dtypes.int64, dtypes.bool_, dtypes.complex64)
 
 
@@ -20,7 +22,7 @@ def show_tensor(tensor: Tensor) -> str:
     if array is None:
         return "tensor(undefined)"
     printable = array.astype(np.float32) if tensor.dtype is dtypes.bfloat16 else array
-    text = np.array2string(printable, separator=", ", prefix="tensor(", precision=4, threshold=1000)
+    text = np.array2string(printable, separator=", ", prefix="tensor(", **OPTIONS)
     notes = []
     if array.size == 0 and array.ndim != 1:
         notes.append(f"size={tuple(array.shape)}")
