@@ -121,8 +121,8 @@ _load, _loadable = _late(
         "tracing.verifying": "verify",
     },
     (
-        "amp", "artifacts", "backends", "compiler", "export", "fft", "inspection", "linalg", "nn", "optim", "passes", "runtime",
-        "signal", "special", "tracing",
+        "amp", "artifacts", "backends", "compiler", "export", "fft", "fx", "inspection", "linalg", "nn", "onnx",
+        "optim", "overrides", "passes", "runtime", "signal", "special", "tracing", "types",
     ),
     _partial(_member, "jit"),
 )  # fmt: skip

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 MODULES = {
     "torch": "jit",
+    "torch.storage": "jit.eager.storages",
+    "torch.functional": "jit",
+    "torch.random": "jit.eager.generators",
     "torch._C": "jit.as_torch.stand_ins.natives",
     "torch._dynamo": "jit.as_torch.stand_ins.dynamo",
     "torch._dynamo.config": "jit.as_torch.stand_ins.dynamo_config",

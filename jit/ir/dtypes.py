@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from typing import Any
 
@@ -89,11 +89,17 @@ DEFAULT_HERE: ContextVar[DType] = ContextVar("default_dtype", default=float32)
 """The same, for shortcuts of recordings, which compare the values of such variables."""
 
 
+FORGET_DTYPES: list[Callable[[], None]] = []
+"""Functions that empty what is kept of dtypes computed by these rules."""
+
+
 def set_default(dtype: DType) -> None:
     """Let Python floats, and tensors that are made without a dtype, be of this one."""
     global DEFAULT
     DEFAULT = dtype
     DEFAULT_HERE.set(dtype)
+    for forget in FORGET_DTYPES:
+        forget()
 
 
 _BY_NUMPY = {d.numpy: d for d in ALL}

@@ -38,6 +38,7 @@ from .kernel import POINTWISE, Kernel
 from .precision import Precision
 from .recurrence import Recurrence
 from .registry import OVERLOADS as OVERLOADS
+from .registry import REGISTRY
 from .registry import REGISTRY as REGISTRY
 from .registry import declare
 from .registry import find as find
@@ -411,6 +412,15 @@ class Op:
 
     def __repr__(self) -> str:
         return f"<op {self.schema}>"
+
+
+def _forget_decisions() -> None:
+    """Let all operators decide anew on the dtypes of their results."""
+    for op in REGISTRY.known():
+        op.decisions.clear()
+
+
+dtypes.FORGET_DTYPES.append(_forget_decisions)
 
 
 @cache

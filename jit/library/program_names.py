@@ -30,7 +30,8 @@ def set_default_dtype(d: Any, /) -> None:
     dtype = dtypes.as_dtype(d)
     if not dtype.is_floating_point:
         raise DTypeError(f"the default dtype is a floating one, not {dtype.name}; pass jit.float32 or jit.float64")
-    dtypes.set_default(dtype)
+    if dtype is not dtypes.DEFAULT:
+        dtypes.set_default(dtype)
 
 
 def set_default_tensor_type(t: Any, /) -> None:
