@@ -145,7 +145,7 @@ def _find(name: str, behind: Any, member: str) -> Any:
     path = f"{name}.{member}"
     if path in NAMES:
         module, _, inner = NAMES[path].partition(":")
-        return getattr(import_module(module), inner)
+        return getattr(import_module(module), inner) if inner else import_module(module)
     if path in MODULES:
         return import_module(path)
     found = getattr(behind, member, _ABSENT)

@@ -6,8 +6,15 @@ MODULES = {
     "torch": "jit",
     "torch.storage": "jit.eager.storages",
     "torch.functional": "jit",
-    "torch.random": "jit.eager.generators",
     "torch._C": "jit.as_torch.stand_ins.natives",
+    "torch.accelerator": "jit.as_torch.stand_ins.accelerator",
+    "torch.distributed": "jit.as_torch.stand_ins.distributed",
+    "torch.mps": "jit.as_torch.stand_ins.no_device",
+    "torch.xpu": "jit.as_torch.stand_ins.no_device",
+    "torch.nn.common_types": "jit.as_torch.stand_ins.common_types",
+    "torch.profiler": "jit.as_torch.stand_ins.profiling",
+    "torch.testing": "jit.as_torch.stand_ins.testing",
+    "torch.return_types": "jit.as_torch.stand_ins.return_types",
     "torch._dynamo": "jit.as_torch.stand_ins.dynamo",
     "torch._dynamo.config": "jit.as_torch.stand_ins.dynamo_config",
     "torch.export": "jit.as_torch.stand_ins.exported",
@@ -17,14 +24,35 @@ MODULES = {
 }
 """Module of PyTorch -> the module that answers for it. All others have the same path in `jit`."""
 
+_LOSSES = (
+    "binary_cross_entropy_with_logits", "cosine_embedding_loss", "ctc_loss", "hinge_embedding_loss", "kl_div",
+    "margin_ranking_loss", "poisson_nll_loss", "triplet_margin_loss", "feature_alpha_dropout",
+)  # fmt: skip
+"""Functions that PyTorch has in `torch`, too."""
+
 NAMES = {
+    **{f"torch.{name}": f"jit.nn.functional:{name}" for name in _LOSSES},
+    **{f"torch.{name}": f"jit.autograd:{name}" for name in ("is_anomaly_enabled", "is_anomaly_check_nan_enabled")},
+    **{f"torch.{name}": f"jit.cuda:{name}" for name in ("Stream", "Event")},
+    **{f"torch.{name}": "jit.eager.proxies:TracedScalar" for name in ("SymInt", "SymFloat", "SymBool")},
+    **{
+        f"torch.nn.functional.{name}": f"jit.overrides:{name}"
+        for name in (
+            "has_torch_function", "has_torch_function_unary", "has_torch_function_variadic", "handle_torch_function",
+        )
+    },
+    "torch.GradScaler": "jit.amp:GradScaler",
+    "torch._VF": "jit.eager.namespace:F",
+    "torch.nn._VF": "jit.eager.namespace:F",
+    "torch.nn.functional.torch": "jit",
+    "torch.nn.functional.math": "math",
     "torch.__version__": "jit.as_torch.stand_ins.version:__version__",
     "torch.trace": "jit.linalg:trace",
 }
 """Name in a module of PyTorch -> what it means, as module:name."""
 
 REASONS = {
-    "torch.distributed": "there is one process here, and one device",
+    "torch.distributed": "there is one process here; torch.distributed.is_available() says so",
     "torch.quantization": "quantised networks are not there",
     "torch.ao": "quantised networks are not there",
     "torch.nested": "nested tensors are not there; pad the sequences, see nn.utils.rnn.pad_sequence",

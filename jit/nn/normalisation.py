@@ -85,40 +85,6 @@ class _BatchNorm(_RunningNorm):
         return functional.batch_norm(input, *measured, self.weight, self.bias, by_batch, momentum, self.eps)
 
 
-class SyncBatchNorm(_BatchNorm):
-    """A batch norm whose statistics all processes share; there is one, so that it is an ordinary one of any rank.
-
-    >>> import jit
-    >>> jit.nn.SyncBatchNorm(3)(jit.randn(8, 3)).shape
-    jit.Size([8, 3])
-    """
-
-    ranks = (2, 3, 4, 5)
-
-    def __init__(
-        self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True,
-        track_running_stats: bool = True, process_group: Any = None, device: Any = None, dtype: Any = None,
-    ) -> None:  # fmt: skip
-        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype)
-
-    @classmethod
-    def convert_sync_batchnorm(cls, module: Any, process_group: Any = None) -> Any:
-        """The module with a SyncBatchNorm in the place of each batch norm, of the same parameters and statistics.
-
-        Args:
-            module: The module, which is changed.
-            process_group: Accepted and ignored.
-        """
-        if isinstance(module, _BatchNorm) and not isinstance(module, cls):
-            made = cls(module.num_features, module.eps, module.momentum, module.affine, module.track_running_stats)
-            made._parameters, made._buffers = module._parameters, module._buffers
-            made.training = module.training
-            return made
-        for name, child in module.named_children():
-            module.add_module(name, cls.convert_sync_batchnorm(child))
-        return module
-
-
 class BatchNorm1d(_BatchNorm):
     """Normalises each feature: by the statistics of the batch while training, by running statistics in evaluation.
 
