@@ -92,7 +92,7 @@ __all__ = [
     "nn", "no_grad", "optim", "pi", "preserve_format", "scope", "seed", "set_grad_enabled", "set_rng_state", "short",
     "sym_float", "sym_int", "sym_sqrt", "tensor", "trace", "uint8", "use_deterministic_algorithms", "device",
     "get_default_device", "get_num_interop_threads", "get_num_threads", "set_default_device",
-    "set_num_interop_threads", "set_num_threads",
+    "get_printoptions", "set_num_interop_threads", "set_num_threads", "set_printoptions",
 ]  # fmt: skip
 """The public names written by hand; operators come from the registry, see `jit.eager.functions.public`."""
 
@@ -105,6 +105,7 @@ _load, _loadable = _late(
         "compiler": "compile",
         "backends": "are_deterministic_algorithms_enabled use_deterministic_algorithms",
         "eager.parallel": "get_num_interop_threads get_num_threads set_num_interop_threads set_num_threads",
+        "eager.showing": "get_printoptions set_printoptions",
         "inspection.covering": "coverage",
         "library.limits": "finfo iinfo",
         "eager.storages": "TypedStorage UntypedStorage",
@@ -113,7 +114,7 @@ _load, _loadable = _late(
             "_assert _check _check_index _check_is_size _check_type _check_value _check_with "
             "get_float32_matmul_precision is_storage is_warn_always_enabled range set_default_dtype "
             "set_default_tensor_type set_deterministic_debug_mode set_float32_matmul_precision set_flush_denormal "
-            "set_printoptions set_warn_always typename",
+            "set_warn_always typename",
         "library.size_numbers": "sym_float sym_int sym_sqrt",
         "native": "CppOp",
         "tracing.decorator": "trace",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from jit.eager import showing
 from jit.eager.namespace import F
 from jit.eager.storages import TypedStorage
 from jit.eager.tensors import Tensor
@@ -47,34 +46,6 @@ def set_default_tensor_type(t: Any, /) -> None:
         raise UsageError(f"{t!r} is no kind of tensors; pass one such as jit.FloatTensor, or 'torch.FloatTensor'")
     set_default_dtype(kind.dtype)
     set_default_device(kind.kind)
-
-
-def set_printoptions(
-    precision: int | None = None, threshold: float | None = None, edgeitems: int | None = None,
-    linewidth: int | None = None, profile: str | None = None, sci_mode: bool | None = None,
-) -> None:  # fmt: skip
-    """Set how tensors are printed.
-
-    Args:
-        precision: Digits after the point.
-        threshold: The number of elements above which tensors are summarised.
-        edgeitems: The number of elements at each end of a summary.
-        linewidth: Characters per line.
-        profile: "default", "short" or "full": where the others start from.
-        sci_mode: Accepted and ignored.
-
-    Raises:
-        UsageError: There is no such profile.
-    """
-    profiles: dict[Any, dict[str, Any]] = {
-        None: {}, "default": {"precision": 4, "threshold": 1000, "edgeitems": 3, "linewidth": 75},
-        "short": {"precision": 2, "threshold": 1000, "edgeitems": 2, "linewidth": 75},
-        "full": {"precision": 4, "threshold": math.inf, "edgeitems": 3, "linewidth": 75},
-    }  # fmt: skip
-    if profile not in profiles:
-        raise UsageError(f"there is no profile {profile!r} of printing; use 'default', 'short' or 'full'")
-    given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
-    showing.OPTIONS.update(profiles[profile] | {name: value for name, value in given.items() if value is not None})
 
 
 def set_flush_denormal(mode: bool, /) -> bool:
@@ -203,5 +174,5 @@ def _check_is_size(i: Any, message: Any = None) -> None:
 __all__ = [
     "get_float32_matmul_precision", "is_storage", "is_warn_always_enabled", "range", "set_default_dtype",
     "set_default_tensor_type", "set_deterministic_debug_mode", "set_float32_matmul_precision", "set_flush_denormal",
-    "set_printoptions", "set_warn_always", "typename",
+    "set_warn_always", "typename",
 ]  # fmt: skip
