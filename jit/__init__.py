@@ -50,7 +50,7 @@ with _collector_resting():  # nothing that importing makes is garbage: searching
     from .eager.tensors import Size, Tensor, Variable
     from .eager.typed import ON_CPU as _ON_CPU
     from .eager.typed import ON_GPU as _ON_GPU
-    from .ir.layouts import Layout as layout
+    from .ir.layouts import TensorLayout as _TensorLayout
     from .eager import methods
     from .library import spellings  # complete Tensor
     from . import autograd, cpu, cuda
@@ -62,6 +62,7 @@ if TYPE_CHECKING:
 
 memory_format = MemoryFormat
 dtype = DType
+layout = _TensorLayout
 newaxis = None
 float = float32
 double = float64

@@ -15,7 +15,7 @@ from jit.ir.errors import KindError, TraceError
 from jit.tracing.decorator import trace
 
 
-class Attempt:
+class EagerFallback:
     """A traced function that gives up tracing, with a warning, where the function cannot be traced.
 
     Args:
@@ -88,7 +88,7 @@ def compile(
         raise KindError(f"jit.compile takes a function or a Module, not {type(model).__name__}")
     if disable:
         return model
-    call = trace(model, dynamic=dynamic) if fullgraph else Attempt(model, dynamic=dynamic)
+    call = trace(model, dynamic=dynamic) if fullgraph else EagerFallback(model, dynamic=dynamic)
     if isinstance(model, nn.Module):
         return OptimizedModule(model, call)
     return call if fullgraph else functools.wraps(model)(_function(call))

@@ -22,7 +22,7 @@ class TrainingMode(enum.Enum):
 
 
 class OperatorExportTypes(enum.Enum):
-    """How operators are written; there is one way, with ONNX's."""
+    """Ways to write operators; there is one, with ONNX's."""
 
     ONNX = 0
     ONNX_ATEN = 1

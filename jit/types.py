@@ -9,10 +9,11 @@ from typing import Any, TypeAlias, Union
 from .eager.storages import TypedStorage as Storage
 from .eager.tensors import Size, Tensor
 from .ir.devices import device as _device
-from .ir.dtypes import DType as _dtype
-from .ir.layouts import Layout as _layout
+from .ir.dtypes import DType
+from .ir.layouts import TensorLayout
 
 Number: TypeAlias = Union[builtins.int, builtins.float, builtins.bool]  # noqa: UP007  (isinstance of old programs)
+_dtype, _layout = DType, TensorLayout
 _int, _float, _bool, _complex = builtins.int, builtins.float, builtins.bool, builtins.complex
 _Number = (builtins.int, builtins.float, builtins.bool)
 """The classes of numbers, for `isinstance`."""

@@ -26,13 +26,13 @@ FLOORS = (
     ("passes",),
     ("runtime", "export"),
     ("eager",),
-    ("autograd", "library", "signal", "fft", "linalg", "special", "amp", "cpu", "cuda"),
+    ("autograd", "library", "signal", "fft", "linalg", "special", "amp", "cpu", "cuda", "types", "overrides", "fx"),
     ("nn",),
     ("tracing", "optim"),
-    ("artifacts", "native"),
+    ("artifacts", "native", "compiler", "onnx"),
     ("inspection",),
     ("jit",),  # the package itself, `from jit import tensor`
-    ("command",),
+    ("command", "as_torch"),
 )
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 

@@ -3,8 +3,8 @@
     python -m jit.as_torch [-v] [--report] [--trace] script.py args...
     python -m jit.as_torch [-v] [--report] [--trace] -m package.module args...
 
-In a process of one's own `jit.as_torch.install()` opens the door, in a notebook `%load_ext jit.as_torch`: `import torch`,
-`import torch.nn.functional as F` and all the like then find this package, whether torch is installed or not.
+`jit.as_torch.install()` opens the door in a process of one's own, `%load_ext jit.as_torch` in a notebook: then
+`import torch`, `import torch.nn.functional as F` and the like find this package, whether torch is installed or not.
 
 Note [Names behind the door]
     A module `torch.a.b` is a front: a module without names of its own, which asks `jit.a.b` for each when it is first
@@ -22,7 +22,7 @@ from .ledger import LEDGER
 
 
 def report() -> str:
-    """What the program has used of torch so far, what it missed, and what tracing won."""
+    """A few lines on what the program has used of torch so far, what it missed, and what tracing won."""
     return LEDGER.report()
 
 

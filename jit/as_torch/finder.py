@@ -46,7 +46,7 @@ def install(*, verbose: bool = False) -> None:
 
 
 class TorchFinder(MetaPathFinder):
-    """What Python asks where `torch` and the modules in it are."""
+    """The finder that Python asks where `torch` and the modules in it are."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         """The way to a front; ModuleNotFoundError, with our sentence, if there is nothing behind it."""
@@ -68,7 +68,7 @@ class TorchFinder(MetaPathFinder):
 
 
 class TorchDistribution(metadata.Distribution):
-    """What `importlib.metadata` knows of torch."""
+    """The distribution of torch, as `importlib.metadata` knows it."""
 
     def read_text(self, filename: str) -> str | None:
         """The text of its description; it has no other files."""
@@ -77,7 +77,7 @@ class TorchDistribution(metadata.Distribution):
         return f"Metadata-Version: 2.1\nName: torch\nVersion: {__version__}\n" if filename == "METADATA" else None
 
     def locate_file(self, path: Any) -> Any:
-        """Where a file of it would be."""
+        """The place where a file of it would be."""
         return Path(jit.__file__).parent / path
 
 
@@ -148,10 +148,20 @@ def _find(name: str, behind: Any, member: str) -> Any:
         return getattr(import_module(module), inner) if inner else import_module(module)
     if path in MODULES:
         return import_module(path)
-    found = getattr(behind, member, _ABSENT)
+    found = _asked(behind, member)
     if isinstance(found, ModuleType) and found.__name__.partition(".")[0] == "jit":
         return import_module(path)
     return found
+
+
+def _asked(behind: Any, member: str) -> Any:
+    """A name of a module of ours; `_ABSENT` also where it needs a module that is not there."""
+    try:
+        return getattr(behind, member, _ABSENT)
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("jit."):
+            return _ABSENT
+        raise
 
 
 def _behind(name: str) -> Any:
@@ -161,7 +171,7 @@ def _behind(name: str) -> Any:
     parent, _, last = name.rpartition(".")
     held = import_module(parent)
     loader = getattr(held, "__loader__", None)
-    found = getattr(loader.behind if isinstance(loader, FrontLoader) else held, last, _ABSENT)
+    found = _asked(loader.behind if isinstance(loader, FrontLoader) else held, last)
     return _ABSENT if callable(found) or found is None else found
 
 

@@ -9,7 +9,7 @@ from jit.eager import context
 
 
 class Ledger:
-    """What happened at the door so far."""
+    """The record of what happened at the door so far."""
 
     def __init__(self) -> None:
         self.is_loud = False
@@ -21,7 +21,7 @@ class Ledger:
         self.notes: dict[str, None] = {}
         """Sentences on calls that do nothing here, or something else."""
         self.told: list[Callable[[], list[str]]] = []
-        """What adds lines to the report."""
+        """Functions that add lines to the report."""
 
     def miss(self, name: str) -> None:
         """Note that a name is absent."""
@@ -45,4 +45,4 @@ class Ledger:
 
 
 LEDGER = Ledger()
-"""That of this process."""
+"""The ledger of this process."""

@@ -38,7 +38,10 @@ NAMES = {
     **{
         f"torch.nn.functional.{name}": f"jit.overrides:{name}"
         for name in (
-            "has_torch_function", "has_torch_function_unary", "has_torch_function_variadic", "handle_torch_function",
+            "has_torch_function",
+            "has_torch_function_unary",
+            "has_torch_function_variadic",
+            "handle_torch_function",
         )
     },
     "torch.GradScaler": "jit.amp:GradScaler",

@@ -26,13 +26,20 @@ Run a PyTorch program as it is; jit answers for torch.
   -v, --verbose  say where something does nothing here, or something else, and report at the end
   --report       say at the end what was used of torch, what was missing, and what tracing won
   --trace        trace every module that the program calls"""
-_SWITCHES = {"-v": "loud", "--verbose": "loud", "--report": "report", "--trace": "trace", "-h": "help", "--help": "help"}
+_SWITCHES = {
+    "-v": "loud",
+    "--verbose": "loud",
+    "--report": "report",
+    "--trace": "trace",
+    "-h": "help",
+    "--help": "help",
+}
 STUB = os.path.join(os.path.dirname(os.path.abspath(__file__)), "path")
 """The folder in which other processes, which start without the door, find a `torch` that opens it."""
 
 
 class Order(NamedTuple):
-    """What the command line asks for."""
+    """The wishes of a command line."""
 
     switches: frozenset[str]
     is_module: bool
@@ -79,7 +86,7 @@ def _refuse(text: str) -> NoReturn:
 
 
 def _open_for_children() -> None:
-    """Let processes that this one starts find the door: `multiprocessing` hands on `sys.path`, others the environment."""
+    """Let processes that this one starts find the door: they get `sys.path`, or the environment."""
     sys.path.insert(1, STUB)
     held = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = STUB if not held else f"{STUB}{os.pathsep}{held}"
@@ -98,13 +105,15 @@ def _as_python_would(run: Callable[[list[str]], None], program: list[str]) -> No
 
 
 def _of_program(trace: TracebackType | None) -> TracebackType | None:
-    """The part of a traceback that begins in the program."""
-    while trace is not None and _leads_there(trace.tb_frame.f_code.co_filename):
+    """A traceback without the frames that led to the program, and those of the door that it asked."""
+    while trace is not None and _is_of_door(trace.tb_frame.f_code.co_filename):
         trace = trace.tb_next
+    if trace is not None:
+        trace.tb_next = _of_program(trace.tb_next)
     return trace
 
 
-def _leads_there(path: str) -> bool:
+def _is_of_door(path: str) -> bool:
     return path.startswith((os.path.join(PACKAGE, "as_torch"), "<frozen runpy>"))
 
 

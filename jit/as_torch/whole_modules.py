@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from jit import nn
-from jit.compiler import Attempt
+from jit.compiler import EagerFallback
 from jit.eager import context
 
 from .ledger import LEDGER
@@ -27,7 +27,7 @@ class TracedModule:
 
     def __init__(self, module: nn.Module) -> None:
         self.name = type(module).__name__
-        self.call = Attempt(module)
+        self.call = EagerFallback(module)
         self.plain_times: list[float] = []
         """Seconds that calls took which were not traced: the first two, the second of which is taken as typical."""
         self.hit_seconds = 0.0

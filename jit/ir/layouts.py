@@ -1,9 +1,9 @@
-"""How the elements of a tensor lie in memory: `jit.strided`, which all are."""
+"""Layouts of the elements of tensors in memory: `jit.strided`, which all have."""
 
 from __future__ import annotations
 
 
-class Layout:
+class TensorLayout:
     """A layout by its name.
 
     Args:
@@ -22,7 +22,7 @@ class Layout:
         return self.name
 
 
-strided = Layout("strided")
-sparse_coo, sparse_csr, sparse_csc = Layout("sparse_coo"), Layout("sparse_csr"), Layout("sparse_csc")
-sparse_bsr, sparse_bsc = Layout("sparse_bsr"), Layout("sparse_bsc")
+strided = TensorLayout("strided")
+sparse_coo, sparse_csr, sparse_csc = TensorLayout("sparse_coo"), TensorLayout("sparse_csr"), TensorLayout("sparse_csc")
+sparse_bsr, sparse_bsc = TensorLayout("sparse_bsr"), TensorLayout("sparse_bsc")
 """Layouts of sparse tensors, which programs compare with."""

@@ -38,7 +38,6 @@ from .kernel import POINTWISE, Kernel
 from .precision import Precision
 from .recurrence import Recurrence
 from .registry import OVERLOADS as OVERLOADS
-from .registry import REGISTRY
 from .registry import REGISTRY as REGISTRY
 from .registry import declare
 from .registry import find as find

@@ -91,7 +91,7 @@ class Registry(MutableMapping[str, T]):
         return found
 
     def known(self) -> list[T]:
-        """What has been declared so far."""
+        """All that has been declared so far."""
         return list(self._known.values())
 
     def __getitem__(self, name: str) -> T:

@@ -65,7 +65,7 @@ def set_float32_matmul_precision(precision: str) -> None:
 
 
 def get_float32_matmul_precision() -> str:
-    """What `set_float32_matmul_precision` was told last."""
+    """The precision that `set_float32_matmul_precision` was told last."""
     return SETTINGS.matmul_precision
 
 

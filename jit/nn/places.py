@@ -44,7 +44,7 @@ def find(name: str) -> Any:
         return import_module(module) if module == name else getattr(import_module(module), inner or name)
     if name.startswith("_"):
         raise AttributeError(f"no module of layers has the name {name!r}")
-    return getattr(import_module("jit.nn"), name)
+    return getattr(import_module(__name__.rpartition(".")[0]), name)
 
 
 def alias(name: str) -> ModuleType:

@@ -18,14 +18,14 @@ from jit.ir.errors import KindError, NamingError, UnwrittenError, UsageError
 from ..nn.parameter import forget_gradient
 
 
-class _Required:
-    """What stands in the place of an option that has no default."""
+class _RequiredOption:
+    """The stand-in for the default of an option that has none."""
 
     def __repr__(self) -> str:
         return "<required parameter>"
 
 
-required = _Required()
+required = _RequiredOption()
 """The default of options that must be given, in optimizers that programs define: `lr=required`."""
 
 

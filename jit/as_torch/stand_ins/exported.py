@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import jit
+from jit.compiler import OptimizedModule
 
 
 class Dim:
@@ -39,8 +40,8 @@ class ExportedProgram:
         self.graph = self._traced.graph
 
     def module(self) -> Any:
-        """What runs it."""
-        return jit.compiler.OptimizedModule(self._module, self._traced)
+        """A module that runs it."""
+        return OptimizedModule(self._module, self._traced)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The traced module's result."""

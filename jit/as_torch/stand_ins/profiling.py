@@ -63,7 +63,7 @@ class _Nothing(list[Any]):
     """An empty table of measurements."""
 
     def table(self, *args: Any, **options: Any) -> str:
-        """Its text."""
+        """The text of the table."""
         return ""
 
 

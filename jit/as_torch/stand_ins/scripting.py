@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 from collections.abc import Iterator
 from typing import Any, Final
@@ -20,8 +21,11 @@ TopLevelTracedModule = jit.nn.Module
 TracerWarning = UserWarning
 
 
-class Error(RuntimeError):
+class ScriptError(RuntimeError):
     """The error of TorchScript, which nothing raises here."""
+
+
+Error = ScriptError
 
 
 def trace(func: Any, example_inputs: Any = None, *_: Any, **options: Any) -> Any:
@@ -32,7 +36,7 @@ def trace(func: Any, example_inputs: Any = None, *_: Any, **options: Any) -> Any
         example_inputs: A tensor or a tuple of arguments.
         options: `check_trace=False` omits the comparison with the function; the rest is ignored.
     """
-    inputs = example_inputs if isinstance(example_inputs, (tuple, list, type(None))) else (example_inputs,)
+    inputs = example_inputs if builtins.isinstance(example_inputs, (tuple, list, type(None))) else (example_inputs,)
     return jit.trace(func, inputs, check=options.get("check_trace", True))
 
 
@@ -93,7 +97,7 @@ def isinstance(obj: Any, target_type: Any) -> bool:
     return _isinstance(obj, target_type)
 
 
-_isinstance = __builtins__["isinstance"] if type(__builtins__) is dict else __builtins__.isinstance
+_isinstance = builtins.isinstance
 
 
 def annotate(the_type: Any, the_value: Any) -> Any:
