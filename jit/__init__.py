@@ -48,6 +48,9 @@ with _collector_resting():  # nothing that importing makes is garbage: searching
     )  # fmt: skip
     from .ir.memory_formats import MemoryFormat, channels_last, channels_last_3d, contiguous_format, preserve_format
     from .eager.tensors import Size, Tensor, Variable
+    from .eager.typed import ON_CPU as _ON_CPU
+    from .eager.typed import ON_GPU as _ON_GPU
+    from .ir.layouts import TensorLayout as _TensorLayout
     from .eager import methods
     from .library import spellings  # complete Tensor
     from . import autograd, cpu, cuda
@@ -59,6 +62,7 @@ if TYPE_CHECKING:
 
 memory_format = MemoryFormat
 dtype = DType
+layout = _TensorLayout
 newaxis = None
 float = float32
 double = float64
@@ -67,7 +71,13 @@ long = int64
 int = int32
 short = int16
 
+cfloat = complex64
+cdouble = complex128
+has_mps = has_cuda = False
+
 globals().update({name: getattr(spellings, name) for name in spellings.__all__})
+globals().update(_ON_CPU)
+vars(cuda).update(_ON_GPU)
 
 __all__ = [
     "AutogradError", "CompileError", "DType", "DTypeError", "DimError", "DivisionError", "Error",
@@ -92,6 +102,7 @@ _load, _loadable = _late(
     {
         "autograd.differentiation": "grad",
         "autograd.recomputing": "checkpoint checkpoint_sequential",
+        "compiler": "compile",
         "backends": "are_deterministic_algorithms_enabled use_deterministic_algorithms",
         "files.loading": "load",
         "files.saving": "save",
@@ -99,6 +110,13 @@ _load, _loadable = _late(
         "eager.showing": "get_printoptions set_printoptions",
         "inspection.covering": "coverage",
         "library.limits": "finfo iinfo",
+        "eager.storages": "TypedStorage UntypedStorage",
+        "ir.layouts": "sparse_bsc sparse_bsr sparse_coo sparse_csc sparse_csr strided",
+        "library.program_names":
+            "_assert _check _check_index _check_is_size _check_type _check_value _check_with "
+            "get_float32_matmul_precision is_storage is_warn_always_enabled range set_default_dtype "
+            "set_default_tensor_type set_deterministic_debug_mode set_float32_matmul_precision set_flush_denormal "
+            "set_warn_always typename",
         "library.size_numbers": "sym_float sym_int sym_sqrt",
         "native": "CppOp",
         "tracing.decorator": "trace",
@@ -106,8 +124,9 @@ _load, _loadable = _late(
         "tracing.verifying": "verify",
     },
     (
-        "amp", "artifacts", "backends", "export", "fft", "files", "func", "hub", "inspection", "linalg", "nn",
-        "optim", "passes", "random", "runtime", "serialization", "signal", "special", "tracing", "utils",
+        "amp", "artifacts", "backends", "compiler", "export", "fft", "files", "func", "fx", "hub", "inspection",
+        "linalg", "nn", "onnx", "optim", "overrides", "passes", "random", "runtime", "serialization", "signal",
+        "special", "tracing", "types", "utils",
     ),
     _partial(_member, "jit"),
 )  # fmt: skip

@@ -49,6 +49,13 @@ class Cudnn:
         self.enabled = True
         self.allow_tf32 = True
 
+    def is_available(self) -> bool:
+        """Whether there is cuDNN: there is none."""
+        return False
+
+    def version(self) -> None:
+        """None, as there is no cuDNN."""
+
     @property
     def benchmark(self) -> bool:
         """Whether each convolution times its algorithms once for its sizes, and remembers the fastest."""
@@ -90,3 +97,41 @@ class Cudnn:
 
 
 cudnn = Cudnn()
+
+
+class Backend:
+    """A library that PyTorch may be built with, `jit.backends.mkl`: none is there, and its settings change nothing.
+
+    Args:
+        settings: What programs assign, with the values that they have at first.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        vars(self).update({"enabled": False} | settings)
+
+    def is_available(self) -> bool:
+        """Whether the library is there."""
+        return False
+
+    is_built = is_available
+
+    @contextmanager
+    def flags(self, *values: Any, **named: Any) -> Iterator[None]:
+        """A block in which nothing changes.
+
+        Args:
+            values: Accepted and ignored.
+            named: Accepted and ignored.
+        """
+        yield
+
+
+mkl, mkldnn, mps, openmp, opt_einsum, quantized, nnpack = (Backend() for _ in range(7))
+cuda = Backend(
+    matmul=Backend(
+        allow_tf32=False, allow_fp16_reduced_precision_reduction=True, allow_bf16_reduced_precision_reduction=True
+    )
+)
+for _name in ("flash_sdp", "mem_efficient_sdp", "math_sdp", "cudnn_sdp"):
+    vars(cuda)[f"enable_{_name}"] = lambda enabled: None
+    vars(cuda)[f"{_name}_enabled"] = lambda: False

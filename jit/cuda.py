@@ -202,7 +202,7 @@ def memory_allocated(device: Any = None) -> int:
     Raises:
         UsageError: No GPU can be used.
     """
-    return _library(device).memory_allocated()
+    return _library(device).memory_allocated() if device is not None or is_available() else 0
 
 
 def max_memory_allocated(device: Any = None) -> int:
@@ -216,7 +216,7 @@ def max_memory_allocated(device: Any = None) -> int:
     Raises:
         UsageError: No GPU can be used.
     """
-    return _library(device).max_memory_allocated()
+    return _library(device).max_memory_allocated() if device is not None or is_available() else 0
 
 
 def reset_peak_memory_stats(device: Any = None) -> None:
@@ -454,3 +454,42 @@ def _index(device: Any) -> int:
 
 def _library(device: Any) -> Any:
     return _devices.open_device(_index(device))
+
+
+def is_bf16_supported(including_emulation: bool = True) -> bool:
+    """Whether the GPU computes with bfloat16.
+
+    Args:
+        including_emulation: Accepted and ignored.
+    """
+    return is_available() and get_device_capability() >= (8, 0)
+
+
+def init() -> None:
+    """Nothing: the GPU is opened where it is needed."""
+
+
+def ipc_collect() -> None:
+    """Nothing: memory is not shared with other processes."""
+
+
+def memory_reserved(device: Any = None) -> int:
+    """The bytes that tensors on the GPU take.
+
+    Args:
+        device: Which GPU.
+    """
+    return memory_allocated(device)
+
+
+def max_memory_reserved(device: Any = None) -> int:
+    """The most bytes that tensors on the GPU took.
+
+    Args:
+        device: Which GPU.
+    """
+    return max_memory_allocated(device)
+
+
+memory_cached, max_memory_cached = memory_reserved, max_memory_reserved
+reset_max_memory_allocated = reset_max_memory_cached = reset_peak_memory_stats

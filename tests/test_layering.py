@@ -26,14 +26,14 @@ FLOORS = (
     ("passes",),
     ("runtime", "export"),
     ("eager",),
-    ("autograd", "library", "signal", "fft", "linalg", "special", "amp", "cpu", "cuda"),
+    ("autograd", "library", "signal", "fft", "linalg", "special", "amp", "cpu", "cuda", "types", "overrides", "fx"),
     ("nn",),
     ("tracing", "optim"),
-    ("artifacts", "native"),
+    ("artifacts", "native", "compiler", "onnx"),
     ("inspection", "files"),
     ("hub", "serialization"),
     ("jit",),  # the package itself, `from jit import tensor`
-    ("command",),
+    ("command", "as_torch"),
 )
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 

@@ -9,7 +9,7 @@ from jit.eager import derivatives
 from jit.eager.context import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from jit.eager.later import Later
 from jit.eager.tensors import Tensor, Variable
-from jit.late import late
+from jit.late import elsewhere, late
 
 from . import attaching
 
@@ -46,6 +46,8 @@ def _backward() -> Callable[..., None]:
 
 setattr(Tensor, "backward", Later("backward", _backward))  # noqa: B010  (type checkers know it from the stubs)
 derivatives.autograd = attaching
+variable = elsewhere(f"{__name__}.variable", "jit.eager.tensors")
+"""The file of PyTorch from which old programs import `Variable`."""
 
 __all__ = [
     "Function", "Variable", "backward", "checkpoint", "checkpoint_sequential", "detect_anomaly", "enable_grad",

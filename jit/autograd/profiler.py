@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable
@@ -78,3 +79,28 @@ class profile:  # noqa: N801 - users call it like a function
     def __str__(self) -> str:
         lines = [f"{name:32} {count:8} {1e6 * seconds:12.1f} us" for name, count, seconds in self.key_averages()]
         return "\n".join([f"{'operator':32} {'calls':>8} {'time':>12}", *lines])
+
+
+class record_function(contextlib.ContextDecorator):  # noqa: N801 - users call it like a function
+    """A block, or a decorator, that gives what runs in it a name: the scope of its operators in recorded graphs.
+
+    Args:
+        name: The name.
+        args: Accepted and ignored.
+
+    >>> import jit
+    >>> with jit.autograd.profiler.record_function("head"):
+    ...     y = jit.ones(2) * 2
+    """
+
+    def __init__(self, name: str, args: str | None = None) -> None:
+        self.name = name
+        self._block: Any = None
+
+    def __enter__(self) -> record_function:
+        self._block = context.scope(self.name)
+        self._block.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._block.__exit__(*error)

@@ -114,7 +114,7 @@ def _check_held(array: Any, dtype: Any) -> None:
         fitted(array.max().item(), dtype)
 
 
-_OF_PYTHON = {bool: dtypes.bool_, int: dtypes.int64, float: dtypes.DEFAULT, complex: dtypes.complex64}
+_OF_PYTHON = (bool, int, float, complex)
 
 
 def _dtype_of_members(data: Any) -> dtypes.DType | None:
@@ -123,7 +123,7 @@ def _dtype_of_members(data: Any) -> dtypes.DType | None:
     _note_kinds(data, kinds)
     if all(kind in _OF_PYTHON for kind in kinds):
         return None
-    found = [_OF_PYTHON.get(kind, kind) for kind in kinds]
+    found = [dtypes.of_number(kind(0)) if kind in _OF_PYTHON else kind for kind in kinds]
     return functools.reduce(dtypes.promote, found) if all(isinstance(d, dtypes.DType) for d in found) else None
 
 
@@ -152,11 +152,11 @@ def _plain(data: Any) -> Any:
 def _default_dtype(array: Any, is_numpy: bool) -> dtypes.DType:
     if is_numpy:
         return dtypes.from_numpy(array.dtype)
-    python = {"b": dtypes.bool_, "i": dtypes.int64, "u": dtypes.int64, "f": dtypes.DEFAULT, "c": dtypes.complex64}
+    python = {"b": False, "i": 0, "u": 0, "f": 0.0, "c": 0j}
     if array.dtype.kind not in python:
         held = {"U": "text", "S": "bytes", "O": "objects", "M": "dates", "m": "time spans"}.get(array.dtype.kind)
         raise DTypeError(f"tensors hold numbers, not {held or array.dtype}; convert the elements to numbers first")
-    return dtypes.DEFAULT if array.size == 0 else python[array.dtype.kind]
+    return dtypes.DEFAULT if array.size == 0 else dtypes.of_number(python[array.dtype.kind])
 
 
 def from_numpy(array: Any) -> Tensor:

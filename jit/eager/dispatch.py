@@ -132,7 +132,7 @@ def pack(op: Op, outputs: Sequence[Any]) -> Any:
     """Outputs in the form that the schema declares: one, a list, or a named tuple."""
     returns = op.schema.returns
     if len(returns) == 1:
-        return list(outputs) if returns[0].type.is_list else outputs[0]
+        return tuple(outputs) if returns[0].type.is_list else outputs[0]
     return return_type(op)(*outputs)
 
 

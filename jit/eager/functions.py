@@ -23,6 +23,7 @@ from .context import user_source
 from .dispatch import call_fitting, call_inplace, call_out, no_declaration
 from .later import Later
 from .namespace import F, Namespace
+from .number_first import reordered
 from .proxies import TracedScalar
 from .tensors import Tensor
 from .watch import LOOKING, pause, resume
@@ -120,7 +121,7 @@ def _resolve(name: str, ops: Sequence[Op], args: Sequence[Any], kwargs: dict[str
     options = dict(kwargs)
     out = options.pop("out", None)
     wants_grad = options.pop("requires_grad", False)
-    for dead in ("layout", "pin_memory", "non_blocking"):
+    for dead in ("layout", "pin_memory", "non_blocking", "names"):
         options.pop(dead, None)
     laid_out = options.pop("memory_format", None)
     for op in ops:
@@ -138,6 +139,9 @@ def _resolve(name: str, ops: Sequence[Op], args: Sequence[Any], kwargs: dict[str
             if laid_out is not None and not own and as_memory_format(laid_out) in ("channels_last", "channels_last_3d"):
                 result = F.contiguous(result, memory_format=laid_out)
             return result.requires_grad_() if wants_grad else result
+    old = reordered(name, args)
+    if old is not None:
+        return _resolve(name, ops, old[0], {**old[1], **kwargs}, invoke)
     raise no_declaration(name, ops, args, kwargs, _unknown(ops, options))
 
 

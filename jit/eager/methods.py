@@ -20,6 +20,7 @@ from jit.runtime.cuda.devices import open_device
 from jit.runtime.cuda.memory import is_pinned
 
 from . import context
+from .attributes import ATTRIBUTES
 from .becoming import become, past_of
 from .conversions import conversion
 from .dispatch import check_history, view_of
@@ -29,6 +30,7 @@ from .later import Later
 from .namespace import F
 from .showing import show_tensor
 from .tensors import Tensor
+from .typed import new, type_of
 
 
 def _operators() -> dict[str, Later]:
@@ -286,9 +288,9 @@ METHODS: dict[str, Any] = {
     "__neg__": lambda self: F.neg(self), "__pos__": lambda self: self, "__abs__": lambda self: F.abs(self),
     "__invert__": lambda self: F.bitwise_not(self),
     "to": _to, "cpu": lambda self, memory_format=None: _to(self, CPU, memory_format=memory_format),
-    "cuda": lambda self, device=None, non_blocking=False: _to(self, accelerator(device)),
+    "cuda": lambda self, device=None, non_blocking=False, memory_format=None: _to(self, accelerator(device)),
     "copy_": _copy_, "pin_memory": _pin_memory, "is_pinned": lambda self: self.is_cpu and is_pinned(self._defined()),
-    "type": lambda self, dtype=None: repr(self.dtype) if dtype is None else _to(self, dtype),
+    "type": type_of, "new": new,
     "type_as": lambda self, other: _to(self, other),
     "float": _cast(dtypes.float32), "double": _cast(dtypes.float64), "half": _cast(dtypes.float16),
     "bfloat16": _cast(dtypes.bfloat16), "long": _cast(dtypes.int64), "int": _cast(dtypes.int32),
@@ -302,7 +304,7 @@ METHODS: dict[str, Any] = {
     "imag": property(lambda self: F.imag(self), lambda self, value: set_item(F.imag(self), ..., value)),
     **{f"{name}_": _in_place_geometry(name) for name in ("squeeze", "unsqueeze", "t", "transpose", "as_strided")},
     "swapaxes_": _in_place_geometry("transpose"), "swapdims_": _in_place_geometry("transpose"),
-    "sum_to_size": _sum_to_size, "random_": _random_,
+    "sum_to_size": _sum_to_size, "random_": _random_, **ATTRIBUTES,
 }  # fmt: skip
 
 for _name, _function in {**_operators(), **METHODS}.items():

@@ -336,9 +336,15 @@ class Tensor(Methods):
             return trace.elements(self)
         return (array.astype(np.float32) if self.dtype is dtypes.bfloat16 else array).tolist()
 
-    def numpy(self) -> Any:
-        """The same memory as a numpy array; refused for tensors that require gradients (call `.detach()` first)."""
+    def numpy(self, *, force: bool = False) -> Any:
+        """The same memory as a numpy array; refused for tensors that require gradients (call `.detach()` first).
+
+        Args:
+            force: Take the tensor from its history, and copy it from a GPU, if need be.
+        """
         self._leave("numpy()")
+        if force:
+            return self.detach().cpu().numpy()
         if self.requires_grad and context.GRAD_ENABLED.get():
             raise UsageError("a tensor that requires grad cannot be seen as a numpy array; use t.detach().numpy()")
         if not isinstance(self._defined(), np.ndarray):

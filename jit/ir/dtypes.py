@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextvars import ContextVar
 from typing import Any
 
 import ml_dtypes
@@ -83,7 +84,23 @@ complex128 = DType("complex128", "ComplexDouble", np.complex128, COMPLEX)
 
 ALL = (bool_, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64, complex64, complex128)
 DEFAULT = float32
-"""The dtype of Python floats."""
+"""The dtype of Python floats; `set_default` sets it for all threads, so read it as `dtypes.DEFAULT`."""
+DEFAULT_HERE: ContextVar[DType] = ContextVar("default_dtype", default=float32)
+"""The same, for shortcuts of recordings, which compare the values of such variables."""
+
+
+FORGET_DTYPES: list[Callable[[], None]] = []
+"""Functions that empty what is kept of dtypes computed by these rules."""
+
+
+def set_default(dtype: DType) -> None:
+    """Let Python floats, and tensors that are made without a dtype, be of this one."""
+    global DEFAULT
+    DEFAULT = dtype
+    DEFAULT_HERE.set(dtype)
+    for forget in FORGET_DTYPES:
+        forget()
+
 
 _BY_NUMPY = {d.numpy: d for d in ALL}
 _BY_NAME = {d.name: d for d in ALL} | {
@@ -142,11 +159,12 @@ def promote(a: DType, b: DType) -> DType:
     return max(a, b, key=_RANK.__getitem__)
 
 
-def _of_number(value: Any) -> DType:
+def of_number(value: Any) -> DType:
+    """The dtype of a number of Python or numpy."""
     if isinstance(value, (bool, np.bool_)):
         return bool_
     if isinstance(value, (complex, np.complexfloating)):
-        return complex64 if DEFAULT is float32 else complex128
+        return complex128 if DEFAULT is float64 else complex64
     return DEFAULT if isinstance(value, (float, np.floating)) else int64
 
 
@@ -161,7 +179,7 @@ def result_type(operands: Iterable[tuple[DType | None, int, Any]]) -> DType:
     numbers: DType | None = None
     for dtype, ndim, value in operands:
         if dtype is None:
-            kind = _of_number(value)
+            kind = of_number(value)
             numbers = kind if numbers is None else promote(numbers, kind)
         elif ndim:
             dims = dtype if dims is None else promote(dims, dtype)

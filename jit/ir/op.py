@@ -413,6 +413,15 @@ class Op:
         return f"<op {self.schema}>"
 
 
+def _forget_decisions() -> None:
+    """Let all operators decide anew on the dtypes of their results."""
+    for op in REGISTRY.known():
+        op.decisions.clear()
+
+
+dtypes.FORGET_DTYPES.append(_forget_decisions)
+
+
 @cache
 def _positions(op: Op, function: Callable[..., Any], skipped: int) -> tuple[int, ...]:
     """Positions of the arguments that a function of a kernel names, behind its first `skipped` parameters."""

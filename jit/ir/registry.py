@@ -90,6 +90,10 @@ class Registry(MutableMapping[str, T]):
             found = self._known.get(name)
         return found
 
+    def known(self) -> list[T]:
+        """All that has been declared so far."""
+        return list(self._known.values())
+
     def __getitem__(self, name: str) -> T:
         found = self.look(name)
         if found is None:

@@ -16,6 +16,8 @@ class Settings:
     """Time the algorithms once for each combination of sizes, and remember the fastest."""
     deterministic: bool = False
     """Choose by rule alone, so that every run of a program gives the same bits."""
+    matmul_precision: str = "highest"
+    """The precision of products that a program has asked for; there is one."""
 
 
 SETTINGS = Settings()

@@ -320,7 +320,7 @@ def is_same_size(input: Tensor, other: Tensor) -> bool:
 
 
 def get_default_dtype() -> dtypes.DType:
-    """The dtype of Python's floats: float32."""
+    """The dtype of Python's floats: float32, unless `set_default_dtype` was called."""
     return dtypes.DEFAULT
 
 

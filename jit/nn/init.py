@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 from jit.eager import context
@@ -294,3 +295,39 @@ def sparse_(tensor: Any, sparsity: float, std: float = 0.01, generator: Any = No
             zeros = F.randperm(rows, generator=generator)[: math.ceil(sparsity * rows)]
             tensor[zeros, column] = 0.0
     return tensor
+
+
+# -- former names --------------------------------------------------------------------------------------------------
+
+
+def _former(name: str) -> Callable[..., Any]:
+    """A function by the name that it had in 2017, without the underscore, which warns."""
+    function = globals()[f"{name}_"]
+
+    def initialise(*args: Any, **kwargs: Any) -> Any:
+        context.warn(f"nn.init.{name} is deprecated; call nn.init.{name}_")
+        return function(*args, **kwargs)
+
+    initialise.__name__ = initialise.__qualname__ = name
+    initialise.__doc__ = f"`{name}_` by its former name."
+    return initialise
+
+
+uniform, normal, constant, eye = map(_former, ("uniform", "normal", "constant", "eye"))
+dirac, orthogonal, sparse = map(_former, ("dirac", "orthogonal", "sparse"))
+xavier_uniform, xavier_normal = map(_former, ("xavier_uniform", "xavier_normal"))
+kaiming_uniform, kaiming_normal = map(_former, ("kaiming_uniform", "kaiming_normal"))
+_calculate_fan_in_and_fan_out = fans
+_no_grad_trunc_normal_, _no_grad_uniform_, _no_grad_normal_ = trunc_normal_, uniform_, normal_
+
+
+def _calculate_correct_fan(tensor: Any, mode: str) -> int:
+    """The fan-in or the fan-out of a weight.
+
+    Args:
+        tensor: The weight.
+        mode: "fan_in" or "fan_out".
+    """
+    if mode.lower() not in ("fan_in", "fan_out"):
+        raise UsageError(f"there is no mode {mode!r}; use 'fan_in' or 'fan_out'")
+    return fans(tensor)[mode.lower() == "fan_out"]

@@ -21,6 +21,7 @@ from .calling import ForwardHook, HookedCall
 from .everywhere import registered
 from .loading import EXTRA, IncompatibleKeys, StateLoad
 from .parameter import Parameter, forget_gradient
+from .places import FILES, alias, find
 
 _RUNNING: ContextVar[Module | None] = ContextVar("running", default=None)
 """The module whose forward is being recorded: scopes are named after the places in it of the modules that it calls."""
@@ -53,6 +54,8 @@ class Module(Network):
     _computed: dict[str, Callable[[Module], Any]]
     """Attributes that are computed whenever they are read, such as a weight that is made of several parameters."""
 
+    _version: int | None = 1
+    """The version of what the state dict holds, for its metadata."""
     call_super_init = False
     """Whether `__init__` goes on to the class that comes after `Module` among the bases of a subclass."""
 
@@ -430,7 +433,11 @@ class Module(Network):
             prefix: Put before every name.
             keep_vars: Give the parameters themselves rather than tensors detached from autograd.
         """
-        state: dict[str, Any] = OrderedDict() if destination is None else destination
+        state: Any = OrderedDict() if destination is None else destination
+        if destination is None:
+            state._metadata = OrderedDict()
+        metadata = {"version": self._version}
+        getattr(state, "_metadata", {})[prefix[:-1]] = metadata
         for hook in tuple(self._state_hooks["save"].values()):
             hook(self, prefix, keep_vars)
         for name, value in (*self._parameters.items(), *self._buffers.items()):
@@ -442,7 +449,7 @@ class Module(Network):
         if self._has_extra_state():
             state[f"{prefix}{EXTRA}"] = self.get_extra_state()
         for hook in tuple(self._state_hooks["saved"].values()):
-            hook(self, state, prefix, {})
+            hook(self, state, prefix, metadata)
         return state
 
     def get_extra_state(self) -> Any:
@@ -618,13 +625,16 @@ class Module(Network):
 
     def type(self, dst_type: Any) -> Self:
         """Convert all parameters and buffers, integers among them, to a dtype."""
-        dtype = dtypes.as_dtype(dst_type)
-        return self._apply(lambda t: t.to(dtype))
+        return self._apply(lambda t: t.type(dst_type))
 
     def to_empty(self, *, device: Any = None, recurse: bool = True) -> Self:
         """Give every parameter and buffer new memory, which is not initialised."""
         home = None if device is None else str(resolve(device))
         return self._apply(lambda t: F.empty_like(t, device=home))
+
+    def share_memory(self) -> Self:
+        """This module: other processes get copies."""
+        return self
 
     def cpu(self) -> Self:
         """Move to the CPU."""
@@ -673,3 +683,9 @@ def _name_within(caller: Module | None, module: Module) -> str:
 def _listed(pairs: Iterable[tuple[str, Any]]) -> str:
     names = [name for name, _ in pairs if name]
     return ", ".join(names[:20]) + (", ..." if len(names) > 20 else "") if names else "none"
+
+
+# -- PyTorch's paths, `nn.modules.linear.Linear` and `nn.modules.Linear`, see `places` ------------------------------
+
+globals().update({file: alias(f"{__name__}.{file}") for file in FILES})
+__getattr__ = find

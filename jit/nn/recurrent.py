@@ -105,6 +105,10 @@ class RNNBase(Module):
             for suffix in self._suffixes(layer)
         ]
 
+    @property
+    def _flat_weights(self) -> list[Any]:
+        return [weight for group in self.all_weights for weight in group]
+
     def reset_parameters(self) -> None:
         """Draw all weights anew, uniform within 1 / sqrt(hidden_size)."""
         bound = 1 / math.sqrt(self.hidden_size)
@@ -119,8 +123,7 @@ class RNNBase(Module):
     def _run(self, input: Any, states: Any) -> tuple[Any, ...]:
         """The outputs and the last states; `states` is the argument `hx` of the operator."""
         operator = getattr(F, _OPERATORS[self.mode])
-        weights = [weight for group in self.all_weights for weight in group]
-        options = weights, self.bias, self.num_layers, self.dropout, self.training, self.bidirectional
+        options = self._flat_weights, self.bias, self.num_layers, self.dropout, self.training, self.bidirectional
         if isinstance(input, PackedSequence):
             return operator(input.data, input.batch_sizes, states, *options)
         return operator(input, states, *options, self.batch_first)

@@ -18,6 +18,17 @@ from jit.ir.errors import KindError, NamingError, UnwrittenError, UsageError
 from ..nn.parameter import forget_gradient
 
 
+class _RequiredOption:
+    """The stand-in for the default of an option that has none."""
+
+    def __repr__(self) -> str:
+        return "<required parameter>"
+
+
+required = _RequiredOption()
+"""The default of options that must be given, in optimizers that programs define: `lr=required`."""
+
+
 class Optimizer:
     """Base of optimizers; a subclass defines `update(parameter, gradient, state, group)`.
 
@@ -94,6 +105,9 @@ class Optimizer:
             raise KindError("some parameters come with names and others without; name all of them, or none")
         names = {"param_names": [name for name, _ in named]} if named else {}
         plain = {"params": [p[1] if isinstance(p, tuple) else p for p in listed]}
+        missing = [name for name, value in self.defaults.items() if value is required and name not in given]
+        if missing:
+            raise UsageError(f"the optimizer needs the option {missing[0]!r}; pass it, to it or with every group")
         return {**self.defaults, **given, **plain, **names}
 
     def _check(self, parameter: Any, group: Mapping[str, Any]) -> None:

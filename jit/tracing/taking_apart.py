@@ -7,6 +7,7 @@ from typing import Any
 
 from jit.eager import context
 from jit.eager.pytree import statics
+from jit.ir import dtypes
 from jit.ir.devices import CURRENT, get_default_device
 
 from .parameters import FunctionParameters
@@ -55,6 +56,8 @@ def take_apart(
     sharing = sharing_of(leaves)
     kinds, number = tuple(map(kind_of, leaves)), CURRENT.get()
     home = f"{get_default_device()} beside {number}" if number else str(get_default_device())
+    if dtypes.DEFAULT is not dtypes.float32:
+        home += f" of {dtypes.DEFAULT.name}"
     region = str(context.AUTOCAST.get() or "")
     key = Key(structures, kinds, sharing, context.GRAD_ENABLED.get(), home, region, world.fingerprint)
     return TracedCall(args, kwargs, names, leaves, structures, world, key, promoted)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
+from jit.eager import context
 from jit.eager.context import no_grad
 from jit.eager.namespace import F
 from jit.eager.tensors import Tensor
@@ -108,9 +109,20 @@ def clip_grad_value_(parameters: Any, clip_value: float, foreach: bool | None = 
             gradient.clamp_(-clip_value, clip_value)
 
 
-def clip_grad_norm(
-    parameters: Any, max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False,
-    foreach: bool | None = None,
-) -> Any:  # fmt: skip
-    """`clip_grad_norm_` under its former name; arguments as of `clip_grad_norm_`."""
-    return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
+def clip_grad_norm(parameters: Any, max_norm: float, norm_type: float = 2.0, **options: Any) -> Any:
+    """`clip_grad_norm_` by its former name.
+
+    Args:
+        parameters: A parameter, or several.
+        max_norm: The largest norm that is allowed.
+        norm_type: Which p-norm.
+        options: The others of `clip_grad_norm_`.
+    """
+    context.warn("nn.utils.clip_grad_norm is deprecated; call nn.utils.clip_grad_norm_")
+    return clip_grad_norm_(parameters, max_norm, norm_type, **options)
+
+
+def clip_grad_value(parameters: Any, clip_value: float) -> None:
+    """`clip_grad_value_` by its former name."""
+    context.warn("nn.utils.clip_grad_value is deprecated; call nn.utils.clip_grad_value_")
+    clip_grad_value_(parameters, clip_value)

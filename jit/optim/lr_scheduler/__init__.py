@@ -12,7 +12,7 @@ else:
     __getattr__, __dir__ = late(
         __name__,
         {
-            "base": "LRScheduler",
+            "base": "LRScheduler _LRScheduler",
             "chains": "ChainedScheduler SequentialLR",
             "cycles": "CosineAnnealingWarmRestarts CyclicLR OneCycleLR",
             "decays":

@@ -168,3 +168,7 @@ def per_group(value: Any, optimizer: Optimizer, name: str) -> list[Any]:
     if len(value) != count:
         raise UsageError(f"{name}: the optimizer has {count} groups, not {len(value)}; pass one value, or {count}")
     return list(value)
+
+
+_LRScheduler = LRScheduler
+"""The former name, from which schedules of programs are derived."""

@@ -33,6 +33,7 @@ from jit.eager.pytree import TENSOR, Structure, unflatten
 from jit.eager.tensors import Storage, Tensor, tensor_of
 from jit.ir import Node, find
 from jit.ir.devices import CURRENT, DEFAULT, device
+from jit.ir.dtypes import DEFAULT_HERE
 from jit.runtime.plans import entry
 from jit.runtime.plans.sized_calls import NativeAtSizes
 
@@ -143,6 +144,7 @@ def _look_around(
     tables.statics = [(i, a) for i, a in enumerate(items) if not is_a(a, Tensor)]
     tables.contexts = [(context.TRACE, None), (context.GRAD_ENABLED, call.key.grad_mode)]
     tables.contexts.append((context.AUTOCAST, context.AUTOCAST.get()))
+    tables.contexts.append((DEFAULT_HERE, DEFAULT_HERE.get()))
     if not keeps:
         tables.contexts.append((context.INFERENCE, context.INFERENCE.get()))
     if _makes_tensors(recording):

@@ -1,0 +1,110 @@
+"""Attributes and methods of tensors that programs ask for although they have one answer here, or hardly any effect."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from jit.ir.errors import UsageError
+from jit.ir.layouts import strided
+
+from .namespace import F
+from .storages import storage_of, untyped_storage_of
+from .tensors import Tensor
+
+
+def _always(answer: Any, told: str) -> property:
+    return property(lambda self: answer, doc=told)
+
+
+def _share_memory_(self: Tensor) -> Tensor:
+    """This tensor: other processes get copies."""
+    return self
+
+
+def _apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
+    """Replace each element by what a function of numbers makes of it; slow, for the CPU."""
+    return _mapped(self, callable, self)
+
+
+def _map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
+    """Replace each element by what a function makes of it and its counterpart.
+
+    Args:
+        self: A tensor, which is written to.
+        tensor: A tensor that is broadcast.
+        callable: A function of two numbers.
+    """
+    return _mapped(self, callable, self, F.expand(tensor, self.shape))
+
+
+def _mapped(self: Tensor, function: Callable[..., Any], *sources: Tensor) -> Tensor:
+    rows = [source.detach().reshape(-1).tolist() for source in sources]
+    made = [function(*numbers) for numbers in zip(*rows)]
+    from .creation import tensor
+
+    return F.copy_(self, tensor(made, dtype=self.dtype).reshape(self.shape))
+
+
+def _set_(self: Tensor, source: Any = None, *geometry: Any) -> Tensor:
+    """Let this tensor be another one of the same memory as `source`."""
+    if source is not None and not isinstance(source, Tensor):
+        raise UsageError("set_() takes a tensor; give it one, or use torch.as_strided")
+    if geometry:
+        source = F.as_strided(source, *geometry)
+    self.data = F.empty((0,), dtype=self.dtype) if source is None else source
+    return self
+
+
+def _is_view(self: Tensor) -> bool:
+    """Whether this is a view of another tensor."""
+    return self._base is not None
+
+
+def _as_subclass(self: Tensor, cls: Any) -> Any:
+    """The same elements and history as a tensor of a subclass."""
+    return cls(self)
+
+
+def _make_subclass(cls: Any, data: Tensor, requires_grad: bool = False) -> Any:
+    """A tensor of a subclass that shares memory with `data`.
+
+    Args:
+        cls: The subclass.
+        data: A tensor.
+        requires_grad: Whether gradients are wanted.
+    """
+    made = object.__new__(cls)
+    made._hold(data._defined(), data._storage)
+    return made.requires_grad_(requires_grad)
+
+
+def _dim_order(self: Tensor) -> tuple[int, ...]:
+    """The dims from the outermost to the innermost in memory."""
+    strides = self.stride()
+    return tuple(sorted(range(self.ndim), key=lambda dim: -strides[dim]))
+
+
+def _nbytes(self: Tensor) -> Any:
+    return self.numel() * self.element_size()
+
+
+ATTRIBUTES: dict[str, Any] = {
+    **{
+        f"is_{kind}": _always(False, f"Whether this tensor is {kind}: none is.")
+        for kind in ("sparse", "sparse_csr", "xpu", "mps", "hpu", "quantized", "meta", "mkldnn", "nested")
+    },
+    "layout": _always(strided, "The order of the elements in memory: strided."),
+    "names": property(lambda self: (None,) * self.ndim, doc="The names of the dims: they have none."),
+    "volatile": _always(False, "False: no_grad() has taken the place of it."),
+    "nbytes": property(_nbytes, doc="The number of bytes of the elements."),
+    "itemsize": property(lambda self: self.element_size(), doc="Bytes per element."),
+    "storage": storage_of, "untyped_storage": untyped_storage_of, "_typed_storage": storage_of,
+    "share_memory_": _share_memory_, "is_shared": lambda self: False, "apply_": _apply_, "map_": _map_, "set_": _set_,
+    "_is_view": _is_view, "as_subclass": _as_subclass, "_make_subclass": classmethod(_make_subclass),
+    "dim_order": _dim_order, "to_dense": lambda self, dtype=None: self if dtype is None else self.to(dtype),
+    "is_coalesced": lambda self: False, "is_distributed": lambda self: False,
+}  # fmt: skip
+"""Members of `Tensor` by name."""
+
+__all__ = ["ATTRIBUTES"]

@@ -1,0 +1,165 @@
+"""The door as programs see it: how they are started, what they find behind `torch`, and what is said of what is not."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Runs a program of this text, with arguments of the door before it and of its own behind it."""
+
+    def run(text, *own, door=(), name="program.py"):
+        (tmp_path / name).write_text(text)
+        command = [sys.executable, "-m", "jit.as_torch", *door, name, *own]
+        environment = os.environ | {"PYTHONPATH": str(ROOT)}
+        return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path)
+
+    return run
+
+
+def test_a_program_runs_as_under_python(start, tmp_path):
+    done = start("import sys; print(__name__, __file__, sys.argv, sys.path[0])", "-v", "--x=1")
+    path = tmp_path / "program.py"
+    assert done.stdout.strip() == f"__main__ {path} ['program.py', '-v', '--x=1'] {tmp_path}"
+    assert done.returncode == 0 and done.stderr == ""
+
+
+def test_a_module_runs_by_its_name(tmp_path, start):
+    (tmp_path / "trainer.py").write_text("import sys, torch; print(__name__, sys.argv[1:], torch.ones(2).sum().item())")
+    done = start("", "trainer", "-q", name="-m")
+    assert done.stdout.strip() == "__main__ ['-q'] 2.0", done.stderr
+
+
+def test_exit_codes_are_the_programs(start):
+    assert start("import sys; sys.exit(7)").returncode == 7
+    assert start("1 / 0").returncode == 1
+
+
+def test_tracebacks_begin_in_the_program(start):
+    done = start("import torch\ndef f():\n    return torch.ones(2).nothing\nf()\n")
+    assert done.returncode == 1
+    lines = done.stderr.splitlines()
+    assert lines[0] == "Traceback (most recent call last):" and 'program.py", line 4' in lines[1]
+    assert "as_torch" not in done.stderr and "runpy" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [([], "a script or -m module is missing"), (["--nope", "x.py"], "unknown option --nope"), (["no.py"], "no file")],
+    ids=["nothing", "option", "file"],
+)
+def test_wrong_calls_exit_with_2(arguments, says):
+    command = [sys.executable, "-m", "jit.as_torch", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 2 and says in done.stderr and "Traceback" not in done.stderr
+
+
+def test_modules_of_torch_are_those_of_jit(start):
+    done = start("""
+import torch, torch.nn as nn, torch.nn.functional as F, torch.optim as optim
+import torch.nn.modules.linear, torch.backends.cudnn as cudnn, jit, importlib, importlib.util
+from importlib import metadata
+from torch.nn.modules.utils import _pair
+from torch.optim.lr_scheduler import StepLR
+assert torch.Tensor is jit.Tensor and nn.Linear is torch.nn.modules.linear.Linear is jit.nn.Linear
+assert F.relu is jit.nn.functional.relu and optim.SGD is jit.optim.SGD
+cudnn.benchmark = True
+assert jit.backends.cudnn.benchmark and torch.backends.cudnn is cudnn
+assert importlib.util.find_spec("torch.nn") and importlib.util.find_spec("torch.nope") is None
+assert metadata.version("torch") == torch.__version__ and torch.__version__ >= "2.4" and torch.__version__ > (1, 13)
+assert torch.trace(torch.eye(3)).item() == 3 and torch.jit.trace is not jit.trace
+assert "relu" in dir(torch) and "relu" in dir(F)
+""")
+    assert done.returncode == 0, done.stderr
+
+
+def test_what_is_absent_is_absent_to_python(start):
+    done = start("""
+import torch
+assert not hasattr(torch, "nope") and getattr(torch.nn, "Nope", None) is None
+for text in ("import torch.nope", "from torch import nope", "import torch.nn.nope", "torch.nope", "torch.rfft"):
+    try:
+        exec(text)
+    except (ImportError, AttributeError) as error:
+        print(type(error).__name__, error)
+""")
+    lines = done.stdout.splitlines()
+    way_out = "leave it out, or assign one of your own to this name"
+    assert lines[:2] == [f"ModuleNotFoundError torch.nope is not in jit, which stands for torch here: {way_out}"] * 2
+    assert lines[2].startswith("ModuleNotFoundError torch.nn.nope is not in jit")
+    assert lines[3].startswith("AttributeError torch.nope is not in jit")
+    assert lines[4].endswith("torch 2 has it no longer, either; use torch.fft.rfft")
+
+
+def test_the_report_says_what_was_used_and_what_was_missing(start):
+    text = "import torch\ntorch.ones(2)\nhasattr(torch, 'nope')\n@torch.jit.script\ndef f(x): return x\n"
+    done = start(text, door=["--report"])
+    assert done.stderr.splitlines()[:2] == [
+        "as_torch: 3 names of torch were used, 1 were missing", "  missing: torch.nope (program.py:3)",
+    ]  # fmt: skip
+    assert "note: torch.jit.script leaves functions and modules as they are" in done.stderr
+    assert start(text).stderr == ""
+    assert start(text, door=["-v"]).stderr.startswith("as_torch: torch.jit.script leaves")
+
+
+PROCESSES = """
+import multiprocessing, subprocess, sys, torch
+import torch.nn as nn
+
+class Net(nn.Linear):
+    pass
+
+def work(queue, net):
+    import torch
+    queue.put((type(net).__name__, net(torch.ones(1, 2)).shape == (1, 3)))
+
+if __name__ == "__main__":
+    context = multiprocessing.get_context("spawn")
+    queue = context.Queue()
+    process = context.Process(target=work, args=(queue, Net(2, 3)))
+    process.start()
+    print(queue.get())
+    process.join()
+    command = [sys.executable, "-c", "import torch; print(torch.ones(2).sum())"]
+    print(subprocess.run(command, capture_output=True).stdout)
+"""
+
+
+def test_other_processes_find_the_door(start):
+    done = start(PROCESSES)
+    assert done.stdout.splitlines() == ["('Net', True)", "b'tensor(2.)\\n'"], done.stderr
+
+
+def test_a_door_that_comes_too_late_says_so(tmp_path):
+    (tmp_path / "torch.py").write_text("")
+    text = "import torch, jit.as_torch\ntry:\n    jit.as_torch.install()\nexcept jit.Error as error:\n    print(error)"
+    environment = os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, env=environment)
+    assert "torch itself is imported already" in done.stdout
+
+
+def test_a_notebook_opens_the_door():
+    text = "import jit.as_torch; jit.as_torch.load_ipython_extension(None); import torch; print(torch.Tensor.__name__)"
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, cwd=ROOT)
+    assert done.stdout.strip() == "Tensor"
+
+
+@pytest.mark.llvm
+def test_tracing_gives_up_where_it_cannot(start):
+    done = start(
+        "import torch, torch.nn as nn\n"
+        "class Net(nn.Module):\n"
+        "    def forward(self, x):\n"
+        "        return torch.from_numpy(x.detach().numpy() * 2)\n"
+        "net = Net()\n"
+        "for i in range(5): print(net(torch.ones(2)).sum().item())\n",
+        door=["--trace", "--report"],
+    )
+    assert done.stdout.split() == ["4.0"] * 5
+    assert "traced: Net, 0 of 5 calls from recordings; not traced any more:" in done.stderr
