@@ -36,17 +36,17 @@ MODELS = _named(
 )
 """About 1 to 100 ms for a forward pass on one core."""
 
-_TEXT = dict(vocabulary=23, length=6, width=8, layers=2, heads=2)
+_TEXT = dict(vocabulary=23, length=6, width=8, layers=1, heads=2)
 SMALL = _named(
     mlp("mlp", (12, 8, 8, 5)),
-    resnet("resnet18", False, (1, 2), width=4, size=16, training_size=16),
-    resnet("resnet50", True, (1, 2), width=4, size=16, training_size=16),
-    mobilenet("mobilenet_v2", ((1, 4, 1, 1), (2, 4, 2, 2)), last=8, size=16, training_size=16),
+    resnet("resnet18", False, (1, 1), width=4, size=16, training_size=16),
+    resnet("resnet50", True, (1,), width=4, size=16, training_size=16),
+    mobilenet("mobilenet_v2", ((1, 4, 1, 1), (2, 4, 2, 1)), last=8, size=16, training_size=16),
     efficientnet("efficientnet_b0", ((1, 4, 1, 1, 3), (2, 4, 2, 2, 5)), last=8, size=16, training_size=16),
     convnext("convnext", (1, 1), (4, 8), size=16, training_size=16),
-    unet("unet", width=4, levels=2, size=16, training_size=16),
-    vit("vit", size=16, patch=8, width=8, depth=2, heads=2),
-    mixer("mixer", size=16, patch=8, width=8, depth=2),
+    unet("unet", width=4, levels=1, size=16, training_size=16),
+    vit("vit", size=16, patch=8, width=8, depth=1, heads=2),
+    mixer("mixer", size=16, patch=8, width=8, depth=1),
     bert("bert", **_TEXT),
     gpt("gpt", **_TEXT),
     gpt_decoding("gpt_decode", **_TEXT),
