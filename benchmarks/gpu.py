@@ -29,8 +29,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.gpu_workloads import GPU_WORKLOADS
+from benchmarks.measuring import TOLERANCE, difference, quantity
 from benchmarks.peers import CannotDo, _jit, _Names, _torch, with_gradients
-from benchmarks.run import TOLERANCE, _difference, _quantity
 from benchmarks.workloads import WORKLOADS, Workload
 
 ALL = {**WORKLOADS, **GPU_WORKLOADS}
@@ -144,8 +144,8 @@ def measured(name: str) -> str:
     limit = f"{_copy_time(work.bytes) / own:.2f}" if work.bytes else "-"
     ratios = ", ".join(f"{peer} {t / own:.2f}" for peer, t in sorted(others.items(), key=lambda item: item[1]))
     wrong = "".join(f"; {peer}: {error}" for peer, error in errors.items())
-    launch = _quantity(_launch_time(programs["jit"]), "s")
-    return f"| {name} | {_quantity(own, 's')} | {launch} | {limit} | {own / best:.2f} | {ratios}{wrong} |"
+    launch = quantity(_launch_time(programs["jit"]), "s")
+    return f"| {name} | {quantity(own, 's')} | {launch} | {limit} | {own / best:.2f} | {ratios}{wrong} |"
 
 
 def _programs(work: Workload, arrays: list[Any]) -> tuple[dict[str, Program], dict[str, str]]:
@@ -166,7 +166,7 @@ def _programs(work: Workload, arrays: list[Any]) -> tuple[dict[str, Program], di
             continue
         expected = given if expected is None else expected
         half = any(array.dtype.itemsize == 2 for array in arrays)
-        if (off := _difference(given, expected)) > (HALF_TOLERANCE if half else TOLERANCE):
+        if (off := difference(given, expected)) > (HALF_TOLERANCE if half else TOLERANCE):
             errors[name] = f"wrong by {off:.1e}"
         else:
             found[name] = program
@@ -243,7 +243,7 @@ def captured() -> str:
         "a call of the traced function": lambda: traced(*given), "its plan": lambda: plan.run(0, arrays),
         "its stretch": lambda: call((), arrays),
     }  # fmt: skip
-    times = [f"| {name} | {_quantity(_cpu_time(work), 's')} |" for name, work in rows.items()]
+    times = [f"| {name} | {quantity(_cpu_time(work), 's')} |" for name, work in rows.items()]
     head = f"| CPU time, 20 kernels of 64 x 64 | of a call (bar: {BAR}) |\n| --- | --- |"
     return "\n".join([head, *times])
 

@@ -21,32 +21,26 @@ import argparse
 import contextlib
 import json
 import os
-import platform
 import resource
-import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-ROUNDS = 15
-ROUNDS_OF_THE_SLOW, SLOW = 3, 4.0
-"""After so many rounds, whoever takes so many times as long as the fastest has been measured well enough."""
-SECONDS = 0.003  # a measurement repeats its call until it has lasted so long
-THREAD_VARIABLES = (
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "NUMEXPR_MAX_THREADS",
-    "JIT_NUM_THREADS",
+from benchmarks.measuring import (
+    REST,
+    TOLERANCE,
+    Clock,
+    Row,
+    arrays_of,
+    base,
+    difference,
+    interleaved,
+    machine,
+    quantity,
+    run_child,
 )
-REST = 0.2
-"""Seconds before the turn of a peer if there are several threads: those of the peer before wait by spinning."""
-TOLERANCE = 2e-3
-
-Row = dict[str, Any]
 
 
 def main() -> int:
@@ -58,7 +52,7 @@ def main() -> int:
     rows = []
     for threads in options.threads:
         for head, names, line, markdown in _tables(options):
-            print(_machine(threads) + (head if options.markdown else ""))
+            print(machine(threads) + (head if options.markdown else ""))
             for name in names:
                 row = _measure_apart(name, threads, options)
                 rows.append(row)
@@ -151,27 +145,9 @@ def _measure_apart(name: str, threads: int, options: argparse.Namespace) -> Row:
 
 
 def _run_child(order: Row, threads: int) -> Row:
-    environment = dict(os.environ) | dict.fromkeys(THREAD_VARIABLES, str(threads))
-    environment["XLA_FLAGS"] = f"--xla_cpu_multi_thread_eigen={'false' if threads == 1 else 'true'}"
-    environment["JIT_CACHE"] = "off" if order["first"] or order["varying"] else environment.get("JIT_CACHE", "")
-    environment["TORCHINDUCTOR_FORCE_DISABLE_CACHES"] = "1" if order["varying"] else "0"
-    command = [sys.executable, "-m", "benchmarks.run", "--child", json.dumps(order)]
-    prefix = ["taskset", "-c", ",".join(map(str, _cores()[:threads]))] if _can_pin() else []
-    done = subprocess.run(prefix + command, env=environment, capture_output=True, text=True)
-    if done.returncode:
-        return dict(peers={p: f"exit {done.returncode}: {done.stderr.strip()[-200:]}" for p in order["peers"]})
-    return json.loads(done.stdout.strip().splitlines()[-1])
-
-
-def _can_pin() -> bool:
-    from shutil import which
-
-    return which("taskset") is not None and hasattr(os, "sched_getaffinity")
-
-
-def _cores() -> list[int]:
-    """The cores that this process may use: `taskset -c 1 python -m benchmarks.run ...` measures on core 1."""
-    return sorted(os.sched_getaffinity(0))
+    cache = "off" if order["first"] or order["varying"] else os.environ.get("JIT_CACHE", "")
+    forgetful = "1" if order["varying"] else "0"
+    return run_child("benchmarks.run", order, threads, JIT_CACHE=cache, TORCHINDUCTOR_FORCE_DISABLE_CACHES=forgetful)
 
 
 def _child(order: Row) -> Row:
@@ -188,9 +164,9 @@ def _child(order: Row) -> Row:
         return dict(peers=_alone(work, arrays, order))
     calls, errors = _prepare(work, arrays, order)
     if order["cpu"]:
-        return dict(peers=_interleaved(calls, time.process_time, min) | errors, **_limits(work, 1, time.process_time))
+        return dict(peers=interleaved(calls, time.process_time, min) | errors, **_limits(work, 1, time.process_time))
     rest = REST if order["threads"] > 1 else 0.0
-    return dict(peers=_interleaved(calls, rest=rest) | errors, **_limits(work, order["threads"]))
+    return dict(peers=interleaved(calls, rest=rest) | errors, **_limits(work, order["threads"]))
 
 
 def _prepare(work: Any, arrays: list[Any], order: Row) -> tuple[dict[str, Callable[[], Any]], Row]:
@@ -203,7 +179,7 @@ def _prepare(work: Any, arrays: list[Any], order: Row) -> tuple[dict[str, Callab
     for name in order["peers"]:
         try:
             call = PEERS[name](work, arrays, order["threads"])
-            found = _arrays(call())
+            found = arrays_of(call())
             for _ in range(3):  # what compiles late compiles now
                 call()
             call.look = False  # type: ignore[attr-defined]
@@ -213,60 +189,12 @@ def _prepare(work: Any, arrays: list[Any], order: Row) -> tuple[dict[str, Callab
             errors[name] = f"{type(error).__name__}: {str(error).splitlines()[0][:100] if str(error) else ''}"
             continue
         expected = found if expected is None else expected
-        difference = _difference(found, expected)
-        if difference > TOLERANCE:
-            errors[name] = f"wrong by {difference:.1e}"
+        off = difference(found, expected)
+        if off > TOLERANCE:
+            errors[name] = f"wrong by {off:.1e}"
             continue
         calls[name] = call
     return calls, errors
-
-
-def _arrays(result: Any) -> list[Any]:
-    import numpy as np
-
-    many = result if isinstance(result, list | tuple) else [result]
-    return [np.asarray(r.detach() if hasattr(r, "detach") else r) for r in many]
-
-
-def _difference(found: list[Any], expected: list[Any]) -> float:
-    import numpy as np
-
-    if len(found) != len(expected):
-        return float("inf")
-    pairs = list(zip(found, expected))
-    if any(a.shape != b.shape for a, b in pairs):
-        return float("inf")
-    return max(float(np.abs(a - b).max() / (np.abs(b).max() + 1e-30)) for a, b in pairs)
-
-
-Clock = Callable[[], float]
-
-
-def _interleaved(
-    calls: dict[str, Callable[[], Any]],
-    clock: Clock = time.perf_counter,
-    typical: Callable[[list[float]], float] = statistics.median,
-    rest: float = 0.0,
-) -> dict[str, float]:
-    """The typical time of each. CPU time is never too short, so its least is the best estimate; else the median."""
-    repeats = {name: max(1, int(SECONDS / max(_once(call, 1, clock), 1e-7))) for name, call in calls.items()}
-    times: dict[str, list[float]] = {name: [] for name in calls}
-    for round in range(ROUNDS):
-        best = min((typical(found) for found in times.values() if found), default=0.0)
-        for name, call in calls.items():
-            if round < ROUNDS_OF_THE_SLOW or typical(times[name]) < SLOW * best:
-                if rest:
-                    time.sleep(rest)
-                    call()  # wakes the threads of this one
-                times[name].append(_once(call, repeats[name], clock))
-    return {name: typical(found) for name, found in times.items()}
-
-
-def _once(call: Callable[[], Any], repeats: int, clock: Clock) -> float:
-    start = clock()
-    for _ in range(repeats):
-        call()
-    return (clock() - start) / repeats
 
 
 def _alone(work: Any, arrays: list[Any], order: Row) -> Row:
@@ -322,10 +250,6 @@ def _limits(work: Any, threads: int, clock: Clock = time.perf_counter) -> Row:
 # -- printing ----------------------------------------------------------------------------------------------------
 
 
-def _machine(threads: int) -> str:
-    return f"\n{platform.machine()}, Python {platform.python_version()}, {threads} thread{'s' * (threads > 1)}"
-
-
 def _line(row: Row) -> str:
     """`softmax_last  jit 2.4 ms (1.03 of best, 85 % of limit)  torch.jit 1.00 ...`, ratios to the best."""
     found = {name: t for name, t in row["peers"].items() if isinstance(t, float)}
@@ -333,13 +257,13 @@ def _line(row: Row) -> str:
     if not found:
         return f"{row['workload']:<14} {wrong}"
     others = {name: t for name, t in found.items() if name != "jit"}
-    best = _base(min(others.values(), default=found.get("jit", 1.0)), row["unit"])
+    best = base(min(others.values(), default=found.get("jit", 1.0)), row["unit"])
     parts = [f"{row['workload']:<14}"]
     if "jit" in found:
         share = f", {row['limit_s'] / found['jit']:.0%} of {row['limit']}" if "limit_s" in row else ""
-        parts.append(f"jit {_quantity(found['jit'], row['unit'])} ({found['jit'] / best:.2f} of best peer{share})")
+        parts.append(f"jit {quantity(found['jit'], row['unit'])} ({found['jit'] / best:.2f} of best peer{share})")
     parts += [f"{name} {t / best:.2f}" for name, t in sorted(others.items(), key=lambda item: item[1])]
-    parts.append(f"best {_quantity(best, row['unit'])}")
+    parts.append(f"best {quantity(best, row['unit'])}")
     return "  ".join(parts) + ("  " + str(wrong) if wrong else "")
 
 
@@ -355,26 +279,15 @@ def _markdown(row: Row) -> str:
     ours = found.pop("jit", None)
     ranked = sorted(found, key=found.__getitem__)
     if ours is None or not ranked:
-        return f"| {row['workload']} | {'-' if ours is None else _quantity(ours, row['unit'])} | - | - | - | - | - |"
+        return f"| {row['workload']} | {'-' if ours is None else quantity(ours, row['unit'])} | - | - | - | - | - |"
     best = found[ranked[0]]
     share = f"{row['limit_s'] / ours:.0%}" if "limit_s" in row else "-"
-    others = ", ".join(f"{name} {found[name] / _base(best, row['unit']):.2f}" for name in ranked[1:])
+    others = ", ".join(f"{name} {found[name] / base(best, row['unit']):.2f}" for name in ranked[1:])
     cells = (
-        row["workload"], _quantity(ours, row["unit"]), share, ranked[0], _quantity(best, row["unit"]),
-        f"{ours / _base(best, row['unit']):.2f}", others,
+        row["workload"], quantity(ours, row["unit"]), share, ranked[0], quantity(best, row["unit"]),
+        f"{ours / base(best, row['unit']):.2f}", others,
     )  # fmt: skip
     return f"| {' | '.join(cells)} |"
-
-
-def _base(best: float, unit: str) -> float:
-    """What ratios refer to. Pages come and go: less than 1 MB counts as 1 MB."""
-    return max(best, 1.0) if unit == "MB" else best
-
-
-def _quantity(value: float, unit: str) -> str:
-    if unit == "MB":
-        return f"{value:.1f} MB"
-    return f"{value * 1e6:.1f} us" if value < 1e-3 else f"{value * 1e3:.2f} ms" if value < 1 else f"{value:.2f} s"
 
 
 if __name__ == "__main__":

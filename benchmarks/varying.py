@@ -164,14 +164,14 @@ class Measured:
 
     def go_first(self) -> None:
         """Go through all calls, or as many as patience allows."""
-        from benchmarks.run import _arrays
+        from benchmarks.measuring import arrays_of
 
         self.session.restart()
         for number in self.session.numbers:
             start = Times.now()
             result = self.session.call(number)
             self.first.append(Times.now().since(start))
-            self.results[number] = _arrays(result)
+            self.results[number] = arrays_of(result)
             if sum(t.wall for t in self.first) > PATIENCE:
                 break
         self.recorded = self.session.recorded(len(self.first))
@@ -203,8 +203,8 @@ class Measured:
 
 def measured(order: Row) -> Row:
     """The peers' figures for one workload, in this process."""
+    from benchmarks.measuring import TOLERANCE, difference
     from benchmarks.peers import CannotDo
-    from benchmarks.run import TOLERANCE, _difference
     from benchmarks.varying_peers import PEERS
 
     work = WORKLOADS[order["workload"]]
@@ -222,7 +222,7 @@ def measured(order: Row) -> Row:
             continue
         reference = next(iter(found.values()), peer)
         shared = peer.results.keys() & reference.results.keys()
-        off = max((_difference(peer.results[n], reference.results[n]) for n in shared), default=0.0)
+        off = max((difference(peer.results[n], reference.results[n]) for n in shared), default=0.0)
         if off > TOLERANCE and name != "jit fixed":
             errors[name] = f"wrong by {off:.1e}"
         else:
@@ -248,7 +248,7 @@ HEAD = """
 
 def _cells(row: Row) -> dict[str, list[str]]:
     """What stands behind the name of each peer that has figures."""
-    from benchmarks.run import _quantity
+    from benchmarks.measuring import quantity
 
     found = {name: figures for name, figures in row["peers"].items() if not isinstance(figures, str)}
     best = min((f["call"] for name, f in found.items() if name not in ("jit", "jit fixed")), default=None)
@@ -257,8 +257,8 @@ def _cells(row: Row) -> dict[str, list[str]]:
         ratio = "-" if best is None else f"{figures['call'] / best:.2f}"
         fixed = f"{figures['of_fixed']:.2f}" if "of_fixed" in figures else "-"
         cut = f" (cut off after {figures['calls']} calls)" if figures["cut"] else ""
-        first, total = _quantity(figures["first"], "s"), _quantity(figures["total"], "s") + cut
-        cells[name] = [_quantity(figures["call"], "s"), ratio, fixed, first, total, figures["recorded"]]
+        first, total = quantity(figures["first"], "s"), quantity(figures["total"], "s") + cut
+        cells[name] = [quantity(figures["call"], "s"), ratio, fixed, first, total, figures["recorded"]]
     return cells
 
 
