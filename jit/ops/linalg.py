@@ -15,6 +15,7 @@ from jit.ir.precision import LOWER, Precision
 from jit.ir.samples import Sample, make, sample, strided
 from jit.ir.types import TensorType
 
+from .contractions import contracted
 from .views import sum_to
 
 if TYPE_CHECKING:
@@ -219,6 +220,21 @@ def _(self: KnownType, mat1: KnownType, mat2: KnownType, beta: Number, alpha: Nu
     return _typed(mat1, *sizes)
 
 
+@addmm.parts
+def _(F: Ops, self: Tensor, mat1: Tensor, mat2: Tensor, beta: Number, alpha: Number) -> Tensor | None:
+    return _product_and_sum(F, self, mat1, mat2, beta, alpha)
+
+
+def _product_and_sum(
+    F: Ops, self: Tensor, first: Tensor, second: Tensor, beta: Number, alpha: Number
+) -> Tensor | None:
+    """The product, and a sum that may join what follows: the same roundings as those of `_plus`."""
+    if not first.dtype.is_floating_point:
+        return None
+    product = _scaled(F.mm(first, second) if first.ndim == 2 else F.bmm(first, second), alpha)
+    return product if beta == 0 else product + _scaled(self, beta)
+
+
 @addmm.onnx
 def _(g: OnnxWriter, self: Value, mat1: Value, mat2: Value, beta: Number, alpha: Number) -> Value:
     if self.dtype.is_floating_point:
@@ -261,6 +277,11 @@ def _(self: KnownType, batch1: KnownType, batch2: KnownType, beta: Number, alpha
     sizes = batch1.shape[0], batch1.shape[1], batch2.shape[2]
     _check_summand("baddbmm", self.shape, sizes)
     return _typed(batch1, *sizes)
+
+
+@baddbmm.parts
+def _(F: Ops, self: Tensor, batch1: Tensor, batch2: Tensor, beta: Number, alpha: Number) -> Tensor | None:
+    return _product_and_sum(F, self, batch1, batch2, beta, alpha)
 
 
 @baddbmm.onnx
@@ -634,6 +655,11 @@ def _product_grads(F: Ops, g: Tensor, equation: str, tensors: Sequence[Tensor]) 
         gradient = F.sum_of_products(swapped, [g, *(tensors[i] for i in others)])
         grads.append(sum_to(F, gradient, tensor.shape))
     return grads
+
+
+@sum_of_products.parts
+def _(F: Ops, equation: str, tensors: Sequence[Tensor]) -> Tensor | None:
+    return contracted(F, equation, tensors)
 
 
 @sum_of_products.type
