@@ -204,8 +204,8 @@ def _plus(m: Numpy, name: str, self: Array, product: Any, beta: Number, alpha: N
 @array("aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", inplace=True,
        kernel=Kernel(step="product and sum", product="matrices", flops=lambda out, mat2: 2 * out.numel * mat2.sizes[0]),
        grad=dict(self=lambda F, g, self_meta, beta: sum_to(F, _scaled(g, beta), self_meta.shape),
-                 mat1=lambda F, g, mat2, alpha: _scaled(F.mm(g, F.t(mat2)), alpha),
-                 mat2=lambda F, g, mat1, alpha: _scaled(F.mm(F.t(mat1), g), alpha)))  # fmt: skip
+                 mat1=lambda F, g, mat2, alpha: F.mm(_scaled(g, alpha), F.t(mat2)),
+                 mat2=lambda F, g, mat1, mat2_geometry, alpha: _grad_of_right(F, _scaled(g, alpha), mat1, mat2_geometry)))  # fmt: skip
 def addmm(m: Numpy, self: Array, mat1: Array, mat2: Array, beta: Number, alpha: Number) -> Array:
     """beta * self + alpha * (mat1 @ mat2); self is not looked at where beta is 0."""
     _check("addmm", (mat1.shape, mat2.shape), (mat1.dtype, mat2.dtype, self.dtype), *_MM)
@@ -263,8 +263,8 @@ def _() -> Iterator[Sample]:
                      flops=lambda out, batch2: 2 * out.numel * batch2.sizes[1]),
        inplace=True,
        grad=dict(self=lambda F, g, self_meta, beta: sum_to(F, _scaled(g, beta), self_meta.shape),
-                 batch1=lambda F, g, batch2, alpha: _scaled(F.bmm(g, F.transpose(batch2, 1, 2)), alpha),
-                 batch2=lambda F, g, batch1, alpha: _scaled(F.bmm(F.transpose(batch1, 1, 2), g), alpha)))  # fmt: skip
+                 batch1=lambda F, g, batch2, alpha: F.bmm(_scaled(g, alpha), F.transpose(batch2, 1, 2)),
+                 batch2=lambda F, g, batch1, alpha: F.bmm(F.transpose(batch1, 1, 2), _scaled(g, alpha))))  # fmt: skip
 def baddbmm(m: Numpy, self: Array, batch1: Array, batch2: Array, beta: Number, alpha: Number) -> Array:
     """beta * self + alpha * (batch1 @ batch2), matrix by matrix; self is not looked at where beta is 0."""
     _check("baddbmm", (batch1.shape, batch2.shape), (batch1.dtype, batch2.dtype, self.dtype), *_BMM)

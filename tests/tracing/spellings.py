@@ -521,7 +521,7 @@ LOSSES = [
 
 # -- recurrences ---------------------------------------------------------------------------------------------------
 
-STEPS, ROWS, INPUTS, HIDDEN = 8, 16, 32, 64
+STEPS, ROWS, INPUTS, HIDDEN = 3, 16, 32, 64
 
 
 def _steps(cell: Program, x: Any, state: tuple[Any, ...]) -> Any:
@@ -574,8 +574,10 @@ def _lstm_products(x: Any, w: Any, u: Any, b: Any, d: Any) -> Any:
 
 
 def _lstm_one_linear(x: Any, w: Any, u: Any, b: Any, d: Any) -> Any:
+    weight, bias = jit.cat([w, u], 1), b + d
+
     def cell(s: Any, h: Any, c: Any) -> tuple[Any, Any]:
-        return _lstm_step(*F.linear(jit.cat([s, h], 1), jit.cat([w, u], 1), b + d).chunk(4, 1), c)
+        return _lstm_step(*F.linear(jit.cat([s, h], 1), weight, bias).chunk(4, 1), c)
 
     return _steps(cell, x, _zeros(2))
 
