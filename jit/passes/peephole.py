@@ -23,7 +23,8 @@ def peephole(graph: Graph) -> bool:
     7.  `contiguous(x)` is x if x is contiguous.
     8.  `view(view(x, a), b)` is `view(x, b)` if x is contiguous; so for `reshape`.
     9.  `neg(neg(x))` is x.
-    10. `clone(x)` is x if that is new memory which nobody else uses: a weight's gradient, once its transposes are gone.
+    10. `clone(x)` is x if that is new memory which nobody else uses: a weight's gradient, once its transposes are gone;
+        and if x is expanded, and the copy read by pointwise operators alone, which broadcast.
 
     In every case the result has x's type. Cases 5, 6 and 9 leave values alone that escape (Note [Escaping values]), for
     in eager mode these are new memory; the others hand out x's memory in eager mode too. Cases 4, 7 and 8 apply where
@@ -233,10 +234,21 @@ def _neg(node: Node, graph: _Simplifier) -> Outcome:
 # Case 10
 def _clone(node: Node, graph: _Simplifier) -> Outcome:
     source = node.inputs[0]
+    if source.node.kind == "aten::expand" and source.stage == node.stage:
+        return graph.is_temporary(node) and _is_only_broadcast(node, source)
     if source.is_input or source.stage != node.stage or len(source.uses) != 1 or "memory_format" in node.attributes:
         return None
     op = find(source.node.kind)
     return source if op is not None and op.kind in ("pointwise", "array", "random") else None
+
+
+def _is_only_broadcast(node: Node, source: Value) -> bool:
+    """Let those who read the copy of something expanded read that itself, if all of them are pointwise."""
+    readers = (find(use.node.kind) for use in node.output.uses)
+    if _dtype(source) is None or not all(op is not None and op.kind == "pointwise" for op in readers):
+        return False
+    node.output.replace_all_uses_with(source)
+    return True
 
 
 _RULES: dict[str, Callable[[Node, _Simplifier], Outcome]] = {
