@@ -20,9 +20,10 @@ def contracted(F: Ops, equation: str, tensors: Sequence[Tensor]) -> Tensor | Non
 
     Labels that both operands and the result have are a batch, and those that the result lacks are summed up:
 
-        ni,oi->no      a product of matrices                   nd,nd->n     a sum along rows
-        bhid,bhjd->bhij    a product of batches of matrices    i,j->ij      a product of elements
-        nij,oij->no    a product of longer matrices            nij->nji     a copy in another order
+        ni,oi->no          a product of matrices               i,j->ij        a product of elements
+        nij,oij->no        a product of longer matrices        nd,nd->n       a sum along rows
+        bhid,bhjd->bhij    a product of batches of matrices    bij,bj->bi     the same, and no product of vectors
+        ij,j->i            a product by one column             nij->nji       a copy in another order
     """
     terms, _, output = equation.partition("->")
     operands = list(zip(terms.split(","), tensors))
@@ -33,9 +34,9 @@ def contracted(F: Ops, equation: str, tensors: Sequence[Tensor]) -> Tensor | Non
     (left, a), (right, b) = operands
     inner = [label for label in left if label in right and label not in output]
     rows, columns = ([x for x in output if x in own and x not in other] for own, other in ((left, right), (right, left)))
-    if not inner or not (rows or columns):
-        return _by_elements(F, operands, output, inner)
     batch = [label for label in output if label in left and label in right]
+    if not inner or not (rows or columns) or (batch and not (rows and columns)):
+        return _by_elements(F, operands, output, inner)
     if rows and columns and output.index(columns[0]) < output.index(rows[0]):
         return _by_matrices(F, operands[::-1], output, (batch, columns, inner, rows))
     return _by_matrices(F, operands, output, (batch, rows, inner, columns))

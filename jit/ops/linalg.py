@@ -137,6 +137,11 @@ def _(self: KnownType, vec: KnownType) -> TensorType:
     return _typed(self, self.shape[0])
 
 
+@mv.parts
+def _(F: Ops, self: Tensor, vec: Tensor) -> Tensor:
+    return F.squeeze(F.mm(self, F.unsqueeze(vec, 1)), 1)
+
+
 @mv.samples
 def _() -> Iterator[Sample]:
     yield sample(make(2, 3), make(3, seed=1))

@@ -16,6 +16,13 @@ from jit import nn
 
 Program = Callable[..., Any]
 
+ALIKE = {
+    "names": "the same kernels and products, by their names, which say what is computed in them",
+    "numbers": "as many kernels, and the same products: what is spelled in arithmetic names its kernels otherwise",
+    "products": "the same products",
+    "time": "nothing but what is computed: their times are for `benchmarks/spellings.py`",
+}
+
 
 @dataclass(frozen=True)
 class Meaning:
@@ -27,8 +34,8 @@ class Meaning:
     spellings: Mapping[str, Program]
     gradients: bool = False
     """Whether the gradients by all floating operands are part of it."""
-    same_names: bool = True
-    """Whether kernels have the same names; else they are as many, with the same products between them."""
+    alike: str = "names"
+    """What plans of all spellings have in common: see `ALIKE`."""
 
     def programs(self) -> dict[str, Program]:
         """The spellings by name, with their gradients if these are part of the meaning."""
@@ -50,7 +57,7 @@ def floats(*shapes: tuple[int, ...], gradients: bool = False) -> Callable[[], tu
 
     def draw() -> tuple[Any, ...]:
         rng = np.random.default_rng(0)
-        drawn = [jit.from_numpy(rng.standard_normal(shape).astype(np.float32)) for shape in shapes]
+        drawn = [jit.from_numpy(0.1 * rng.standard_normal(shape).astype(np.float32)) for shape in shapes]
         return tuple(x.requires_grad_() if gradients else x for x in drawn)
 
     return draw
@@ -61,18 +68,22 @@ def integers(high: int, *shape: int) -> Any:
     return jit.from_numpy(np.random.default_rng(1).integers(0, high, shape))
 
 
-def forward(name: str, *shapes: tuple[int, ...], same_names: bool = True, **spellings: Program) -> Meaning:
+def forward(name: str, *shapes: tuple[int, ...], alike: str = "names", **spellings: Program) -> Meaning:
     """A meaning without gradients."""
-    return Meaning(name, floats(*shapes), spellings, False, same_names)
+    return Meaning(name, floats(*shapes), spellings, False, alike)
 
 
-def both(name: str, *shapes: tuple[int, ...], same_names: bool = True, **spellings: Program) -> list[Meaning]:
+def backward(name: str, *shapes: tuple[int, ...], alike: str = "names", **spellings: Program) -> Meaning:
+    """A meaning with gradients."""
+    return Meaning(f"{name}_gradients", floats(*shapes, gradients=True), spellings, True, alike)
+
+
+def both(name: str, *shapes: tuple[int, ...], alike: str = "names", **spellings: Program) -> list[Meaning]:
     """A meaning without gradients and the same one with them."""
-    step = Meaning(f"{name}-gradients", floats(*shapes, gradients=True), spellings, True, same_names)
-    return [forward(name, *shapes, same_names=same_names, **spellings), step]
+    return [make(name, *shapes, alike=alike, **spellings) for make in (forward, backward)]
 
 
-written_out = partial(both, same_names=False)
+written_out = partial(both, alike="numbers")
 """`both`, for what one spelling takes from the library and another writes in arithmetic."""
 
 # -- products ------------------------------------------------------------------------------------------------------
@@ -100,11 +111,16 @@ PRODUCTS = [
         "linear_of_sequences", (4, 32, 128), (192, 128), (192,),
         linear=lambda x, w, b: F.linear(x, w, b),
         matmul=lambda x, w, b: x @ w.T + b,
-        rows=lambda x, w, b: jit.addmm(b, x.view(-1, 128), w.T).view(4, 32, 192),
         einsum=lambda x, w, b: jit.einsum("btc,oc->bto", x, w) + b,
         tensordot=lambda x, w, b: jit.tensordot(x, w.T, dims=1) + b,
     ),
-    *both(
+    forward(
+        "linear_of_rows", (4, 32, 128), (192, 128), (192,),
+        rows=lambda x, w, b: jit.addmm(b, x.view(-1, 128), w.T).view(4, 32, 192),
+        linear=lambda x, w, b: F.linear(x, w, b),
+        flat=lambda x, w, b: F.linear(x.flatten(0, 1), w, b).unflatten(0, (4, 32)),
+    ),
+    forward(
         "scaled_addmm", (32, 128), (128, 256), (32, 256),
         addmm=lambda x, w, c: jit.addmm(c, x, w, beta=0.5, alpha=2.0),
         sum=lambda x, w, c: c * 0.5 + (x @ w) * 2.0,
@@ -139,7 +155,7 @@ PRODUCTS = [
         linear=lambda a, v: F.linear(a, v),
     ),
     *both(
-        "dots_of_rows", (512, 64), (512, 64),
+        "dots_of_rows", (512, 64), (512, 64), alike="numbers",
         sum=lambda a, b: (a * b).sum(-1),
         einsum=lambda a, b: jit.einsum("nd,nd->n", a, b),
         vecdot=lambda a, b: jit.linalg.vecdot(a, b),
@@ -149,14 +165,19 @@ PRODUCTS = [
         dims=lambda x, y: x[:, None] * y[None],
         unsqueeze=lambda x, y: x.unsqueeze(1) * y,
         outer=lambda x, y: jit.outer(x, y),
+        view=lambda x, y: x.view(-1, 1) * y,
+    ),
+    forward(
+        "outer_by_einsum", (256,), (256,),
         einsum=lambda x, y: jit.einsum("i,j->ij", x, y),
+        dims=lambda x, y: x[:, None] * y[None],
     ),
 ]  # fmt: skip
 
 # -- attention -----------------------------------------------------------------------------------------------------
 
 ROOT = math.sqrt(32)
-SEEN = jit.ones(48, 48, dtype=jit.bool).tril()
+UNSEEN = jit.ones(48, 48, dtype=jit.bool).triu(1)
 
 
 def _causal_scores(q: Any, k: Any, mask: Program) -> Any:
@@ -182,24 +203,37 @@ def _attention_of_library(x: Any, w: Any, b: Any, u: Any, c: Any) -> Any:
 ATTENTION = [
     *both(
         "attention", (2, 4, 48, 32), (2, 4, 48, 32), (2, 4, 48, 32),
-        library=lambda q, k, v: F.scaled_dot_product_attention(q, k, v),
         written=lambda q, k, v: F.softmax(q @ k.transpose(-2, -1) / ROOT, -1) @ v,
-        query_scaled=lambda q, k, v: ((q * (1 / ROOT)) @ k.mT).softmax(-1) @ v,
+        matmul=lambda q, k, v: jit.matmul((jit.matmul(q, k.mT) / ROOT).softmax(3), v),
         einsum=lambda q, k, v: jit.einsum(
             "bhij,bhjd->bhid", (jit.einsum("bhid,bhjd->bhij", q, k) / ROOT).softmax(-1), v
         ),
-        same_names=False,
+        bmm=lambda q, k, v: jit.bmm(
+            (jit.bmm(q.flatten(0, 1), k.flatten(0, 1).mT) / ROOT).softmax(-1), v.flatten(0, 1)
+        ).view(2, 4, 48, 32),
     ),
-    *both(
+    *written_out(
+        "attention_of_library", (2, 4, 48, 32), (2, 4, 48, 32), (2, 4, 48, 32),
+        library=lambda q, k, v: F.scaled_dot_product_attention(q, k, v),
+        scaled_query=lambda q, k, v: ((q * (1 / ROOT)) @ k.mT).softmax(-1) @ v,
+    ),
+    *written_out(
         "causal_attention", (2, 4, 48, 32), (2, 4, 48, 32), (2, 4, 48, 32),
-        masked_fill=lambda q, k, v: _causal_scores(q, k, lambda s: s.masked_fill(~SEEN, -math.inf)) @ v,
-        where=lambda q, k, v: _causal_scores(q, k, lambda s: jit.where(SEEN, s, -math.inf)) @ v,
-        library=lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True),
-        same_names=False,
+        masked_fill=lambda q, k, v: _causal_scores(q, k, lambda s: s.masked_fill(UNSEEN, -math.inf)) @ v,
+        where=lambda q, k, v: _causal_scores(q, k, lambda s: jit.where(UNSEEN, -math.inf, s)) @ v,
     ),
     *both(
+        "causal_attention_of_library", (2, 4, 48, 32), (2, 4, 48, 32), (2, 4, 48, 32), alike="products",
+        library=lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True),
+        masked_fill=lambda q, k, v: _causal_scores(q, k, lambda s: s.masked_fill(UNSEEN, -math.inf)) @ v,
+    ),
+    forward(
         "attention_of_heads", (4, 32, 64), (192, 64), (192,), (64, 64), (64,),
-        written=_attention_of_heads, einsum=_attention_by_einsum, library=_attention_of_library, same_names=False,
+        written=_attention_of_heads, einsum=_attention_by_einsum,
+    ),
+    *both(
+        "attention_of_heads_of_library", (4, 32, 64), (192, 64), (192,), (64, 64), (64,), alike="products",
+        written=_attention_of_heads, einsum=_attention_by_einsum, library=_attention_of_library,
     ),
 ]  # fmt: skip
 
@@ -227,7 +261,7 @@ NORMS = [
         module=lambda x: nn.Softmax(dim=1)(x),
     ),
     forward(
-        "softmax_written", (256, 512), same_names=False,
+        "softmax_written", (256, 512), alike="numbers",
         function=lambda x: F.softmax(x, -1),
         log=lambda x: F.log_softmax(x, -1).exp(),
         written=lambda x: (lambda e: e / e.sum(-1, keepdim=True))(jit.exp(x - x.max(-1, keepdim=True).values)),
@@ -238,27 +272,33 @@ NORMS = [
         function=lambda x: F.log_softmax(x, -1),
         written=lambda x: x - x.logsumexp(-1, keepdim=True),
     ),
-    *written_out(
-        "layer_norm", (256, 512), (512,), (512,),
-        function=lambda x, w, b: F.layer_norm(x, (512,), w, b),
-        var=lambda x, w, b: _normed(x, -1) * w + b,
-        squares=lambda x, w, b: w * _normed_by_squares(x, -1) + b,
+    *(
+        make(
+            "layer_norm", (256, 512), (512,), (512,), alike=alike,
+            function=lambda x, w, b: F.layer_norm(x, (512,), w, b),
+            var=lambda x, w, b: _normed(x, -1) * w + b,
+            squares=lambda x, w, b: w * _normed_by_squares(x, -1) + b,
+        )
+        for make, alike in ((forward, "numbers"), (backward, "time"))
     ),
-    *written_out(
-        "rms_norm", (256, 512), (512,),
-        function=lambda x, w: F.rms_norm(x, (512,), w, 1e-6),
-        pow=lambda x, w: x * jit.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * w,
-        square=lambda x, w: w * (x / jit.sqrt((x * x).mean(-1, keepdim=True) + 1e-6)),
+    *(
+        make(
+            "rms_norm", (256, 512), (512,), alike=alike,
+            function=lambda x, w: F.rms_norm(x, (512,), w, 1e-6),
+            pow=lambda x, w: x * jit.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * w,
+            square=lambda x, w: w * (x / jit.sqrt((x * x).mean(-1, keepdim=True) + 1e-6)),
+        )
+        for make, alike in ((forward, "numbers"), (backward, "time"))
     ),
     forward(
-        "group_norm", (4, 32, 16, 16), (32,), (32,), same_names=False,
+        "group_norm", (4, 32, 16, 16), (32,), (32,), alike="numbers",
         function=lambda x, w, b: F.group_norm(x, 8, w, b),
         written=lambda x, w, b: (
             _normed(x.view(4, 8, 4, 16, 16), (2, 3, 4)).view(4, 32, 16, 16) * _by_channel(w) + _by_channel(b)
         ),
     ),
     forward(
-        "batch_norm", (4, 32, 16, 16), (32,), (32,), same_names=False,
+        "batch_norm", (4, 32, 16, 16), (32,), (32,), alike="numbers",
         function=lambda x, w, b: F.batch_norm(x, None, None, w, b, training=True),
         written=lambda x, w, b: _normed(x, (0, 2, 3)) * _by_channel(w) + _by_channel(b),
     ),
@@ -269,7 +309,7 @@ NORMS = [
         written=lambda x: x / x.pow(2).sum(-1, keepdim=True).sqrt().clamp(min=1e-12),
     ),
     forward(
-        "var", (256, 512), same_names=False,
+        "var", (256, 512), alike="numbers",
         var=lambda x: x.var(-1, unbiased=False),
         correction=lambda x: x.var(-1, correction=0),
         mean=lambda x: (x - x.mean(-1, keepdim=True)).pow(2).mean(-1),
@@ -279,7 +319,7 @@ NORMS = [
         "mean", (256, 512),
         mean=lambda x: x.mean(-1),
         sum=lambda x: x.sum(-1) / 512,
-        same_names=False,
+        alike="numbers",
     ),
 ]  # fmt: skip
 
@@ -293,14 +333,14 @@ POINTWISE = [
         operator=lambda x: x**2,
         square=lambda x: x.square(),
         function=lambda x: jit.pow(x, 2.0),
-        same_names=False,
+        alike="numbers",
     ),
     *both(
         "rsqrt", (256, 512),
         rsqrt=lambda x: jit.rsqrt(x.abs() + 1),
         reciprocal=lambda x: 1 / jit.sqrt(x.abs() + 1),
         pow=lambda x: (x.abs() + 1) ** -0.5,
-        same_names=False,
+        alike="numbers",
     ),
     *written_out(
         "silu", (256, 512),
@@ -341,20 +381,20 @@ POINTWISE = [
         clamp_min=lambda x: x.clamp_min(0),
         maximum=lambda x: jit.maximum(x, jit.zeros(1)),
         where=lambda x: jit.where(x > 0, x, 0.0),
-        same_names=False,
+        alike="numbers",
     ),
     *both(
         "clamp", (256, 512),
         clamp=lambda x: x.clamp(-1, 1),
         two=lambda x: x.clamp(min=-1).clamp(max=1),
         hardtanh=lambda x: F.hardtanh(x),
-        same_names=False,
+        alike="numbers",
     ),
     *both(
         "masked", (256, 512),
         fill=lambda x: x.masked_fill(x > 0.5, -1e9),
         where=lambda x: jit.where(x > 0.5, -1e9, x),
-        same_names=False,
+        alike="numbers",
     ),
     *both(
         "residual", (256, 512),
@@ -362,10 +402,10 @@ POINTWISE = [
         after=lambda x: jit.tanh(x) + x,
         function=lambda x: jit.add(x, x.tanh()),
         method=lambda x: x.tanh().add(x),
-        same_names=False,
+        alike="numbers",
     ),
     forward(
-        "divided", (256, 512), same_names=False,
+        "divided", (256, 512), alike="numbers",
         division=lambda x: x / 4,
         product=lambda x: x * 0.25,
         reciprocal=lambda x: (1 / 4) * x,
@@ -376,7 +416,7 @@ POINTWISE = [
         lerp=lambda a, b, t: jit.lerp(a, b, t),
         written=lambda a, b, t: a + t * (b - a),
         addcmul=lambda a, b, t: jit.addcmul(a, t, b - a),
-        same_names=False,
+        alike="numbers",
     ),
 ]  # fmt: skip
 
@@ -399,15 +439,26 @@ VIEWS = [
         narrow=lambda x: x.narrow(1, 0, 256) * jit.sigmoid(x.narrow(1, 256, 256)),
         unflatten=lambda x: (lambda y: y[:, 0] * jit.sigmoid(y[:, 1]))(x.view(256, 2, 256)),
         glu=lambda x: F.glu(x, -1),
-        same_names=False,
+        alike="numbers",
     ),
-    *both(
-        "joined", (128, 256), (128, 256),
+    forward(
+        "joined", (128, 256), (128, 256), alike="numbers",
         cat=lambda x, y: jit.cat([x.relu(), y.tanh()], 1),
         stack=lambda x, y: jit.stack([x.relu(), y.tanh()], 1).view(128, 512),
         flatten=lambda x, y: jit.stack([x.relu(), y.tanh()], 1).flatten(1),
         unsqueezed=lambda x, y: jit.cat([x.relu()[:, None], y.tanh()[:, None]], 1).reshape(128, -1),
         hstack=lambda x, y: jit.hstack([x.relu(), y.tanh()]),
+    ),
+    *both(
+        "joined_rows", (128, 256), (128, 256), alike="numbers",
+        cat=lambda x, y: jit.cat([x.relu(), y.tanh()]),
+        vstack=lambda x, y: jit.vstack([x.relu(), y.tanh()]),
+        concat=lambda x, y: jit.concat([x.relu(), y.tanh()], dim=-2),
+    ),
+    forward(
+        "turned_by_einsum", (64, 128, 32), (128, 32),
+        permute=lambda x, w: (x * w).permute(0, 2, 1).contiguous(),
+        einsum=lambda x, w: jit.einsum("bij->bji", x * w).contiguous(),
     ),
     *both(
         "turned", (64, 128, 32), (128, 32),
@@ -416,7 +467,6 @@ VIEWS = [
         property=lambda x, w: (x * w).mT.contiguous(),
         swapaxes=lambda x, w: jit.swapaxes(x * w, -1, -2).contiguous(),
         movedim=lambda x, w: jit.movedim(x * w, 2, 1).contiguous(),
-        einsum=lambda x, w: jit.einsum("bij->bji", x * w).contiguous(),
     ),
     *both(
         "flattened", (32, 16, 24), (64, 384), (64,),
@@ -427,7 +477,7 @@ VIEWS = [
         einsum=lambda x, w, b: jit.einsum("nij,oij->no", x, w.view(64, 16, 24)) + b,
     ),
     *both(
-        "repeated", (256, 1), (256, 128),
+        "repeated", (256, 1), (256, 128), alike="numbers",
         broadcast=lambda x, y: x * y,
         expand=lambda x, y: x.expand(256, 128) * y,
         expand_as=lambda x, y: x.expand_as(y) * y,
@@ -440,8 +490,7 @@ VIEWS = [
         view=lambda x, y: x.view(4, 32, 4, 16).transpose(1, 2) * y,
         permute=lambda x, y: x.reshape(4, 32, 4, 16).permute(0, 2, 1, 3) * y,
         unflatten=lambda x, y: x.unflatten(-1, (4, 16)).swapaxes(1, 2) * y,
-        stack=lambda x, y: jit.stack(x.split(16, -1), 1) * y,
-        same_names=False,
+        alike="numbers",
     ),
 ]  # fmt: skip
 
@@ -462,7 +511,7 @@ IMAGES = [
         pad=lambda x, w: F.conv2d(F.pad(x, (1, 1, 1, 1)), w),
     ),
     *both(
-        "average_of_images", (4, 32, 16, 16), (10, 32), (10,),
+        "average_of_images", (4, 32, 16, 16), (10, 32), (10,), alike="numbers",
         pool=lambda x, w, b: F.linear(F.adaptive_avg_pool2d(x, 1).flatten(1), w, b),
         mean=lambda x, w, b: F.linear(x.mean((2, 3)), w, b),
         flat=lambda x, w, b: F.linear(x.flatten(2).mean(-1), w, b),
@@ -474,6 +523,7 @@ IMAGES = [
 
 CHOSEN = integers(64, 512)
 CLASSES = integers(512, 256)
+HALVES = integers(3, 256, 512).float() / 2
 
 
 def _picked(logs: Any) -> Any:
@@ -488,9 +538,13 @@ LOSSES = [
     forward(
         "embedding", (64, 128),
         function=lambda w: F.embedding(CHOSEN, w).tanh(),
-        index=lambda w: w[CHOSEN].tanh(),
         index_select=lambda w: w.index_select(0, CHOSEN).tanh(),
-        same_names=False,
+    ),
+    forward(
+        "rows_from_either_end", (64, 128), alike="time",
+        function=lambda w: F.embedding(CHOSEN, w).tanh(),
+        index=lambda w: w[CHOSEN].tanh(),
+        one_hot=lambda w: (F.one_hot(CHOSEN, 64).float() @ w).tanh(),
     ),
     *written_out(
         "cross_entropy", (256, 512),
@@ -499,10 +553,14 @@ LOSSES = [
         module=lambda x: nn.CrossEntropyLoss()(x, CLASSES),
     ),
     forward(
-        "cross_entropy_written", (256, 512), same_names=False,
-        function=lambda x: F.cross_entropy(x, CLASSES),
+        "cross_entropy_written", (256, 512), alike="numbers",
         gather=lambda x: _picked(F.log_softmax(x, -1)),
         logsumexp=lambda x: _picked(x - x.logsumexp(1, keepdim=True)),
+    ),
+    forward(
+        "cross_entropy_of_library", (256, 512), alike="time",
+        function=lambda x: F.cross_entropy(x, CLASSES),
+        gather=lambda x: _picked(F.log_softmax(x, -1)),
     ),
     *written_out(
         "mse", (256, 512), (256, 512),
@@ -513,9 +571,9 @@ LOSSES = [
     ),
     *written_out(
         "bce", (256, 512),
-        function=lambda x: F.binary_cross_entropy_with_logits(x, jit.ones_like(x)),
-        written=lambda x: (F.relu(x) - x + jit.log1p(jit.exp(-x.abs()))).mean(),
-        softplus=lambda x: F.softplus(-x).mean(),
+        function=lambda x: F.binary_cross_entropy_with_logits(x, HALVES),
+        written=lambda x: (F.relu(x) - x * HALVES + jit.log1p(jit.exp(-x.abs()))).mean(),
+        softplus=lambda x: (F.softplus(x) - x * HALVES).mean(),
     ),
 ]  # fmt: skip
 
@@ -622,14 +680,18 @@ def _weights(gates: int) -> list[tuple[int, ...]]:
 
 
 RECURRENCES = [
-    *written_out(
-        "lstm", *_weights(4),
+    *both(
+        "lstm", *_weights(4), alike="products",
         layer=_lstm_library, cells=_lstm_cells, linears=_lstm_two_linears, products=_lstm_products,
     ),
-    *written_out("lstm_of_parts", *_weights(4), one=_lstm_one_linear, four=_lstm_four_linears, layer=_lstm_library),
-    *written_out("gru", *_weights(3), layer=_gru_library, cells=_gru_cells, linears=_gru_linears),
-    *written_out(
-        "rnn", *_weights(1), layer=_rnn_library, cells=_rnn_cells, linears=_rnn_linears, products=_rnn_products
+    *both(
+        "lstm_of_parts", *_weights(4), alike="time",
+        layer=_lstm_library, one=_lstm_one_linear, four=_lstm_four_linears,
+    ),
+    *both("gru", *_weights(3), alike="products", layer=_gru_library, cells=_gru_cells, linears=_gru_linears),
+    *both(
+        "rnn", *_weights(1), alike="products",
+        layer=_rnn_library, cells=_rnn_cells, linears=_rnn_linears, products=_rnn_products,
     ),
 ]  # fmt: skip
 
