@@ -31,9 +31,10 @@ def contracted(F: Ops, equation: str, tensors: Sequence[Tensor]) -> Tensor | Non
         return F.clone(_arranged(F, *operands[0], [*output]), memory_format="contiguous_format")
     if len(operands) > 2 or tensors[0].dtype not in (dtypes.float32, dtypes.float64) or not _fit(*operands):
         return None
-    (left, a), (right, b) = operands
+    left, right = (labels for labels, _ in operands)
     inner = [label for label in left if label in right and label not in output]
-    rows, columns = ([x for x in output if x in own and x not in other] for own, other in ((left, right), (right, left)))
+    rows = [label for label in output if label not in right]
+    columns = [label for label in output if label not in left]
     batch = [label for label in output if label in left and label in right]
     if not inner or not (rows or columns) or (batch and not (rows and columns)):
         return _by_elements(F, operands, output, inner)

@@ -210,7 +210,8 @@ def _plus(m: Numpy, name: str, self: Array, product: Any, beta: Number, alpha: N
        kernel=Kernel(step="product and sum", product="matrices", flops=lambda out, mat2: 2 * out.numel * mat2.sizes[0]),
        grad=dict(self=lambda F, g, self_meta, beta: sum_to(F, _scaled(g, beta), self_meta.shape),
                  mat1=lambda F, g, mat2, alpha: F.mm(_scaled(g, alpha), F.t(mat2)),
-                 mat2=lambda F, g, mat1, mat2_geometry, alpha: _grad_of_right(F, _scaled(g, alpha), mat1, mat2_geometry)))  # fmt: skip
+                 mat2=lambda F, g, mat1, mat2_geometry, alpha:
+                 _grad_of_right(F, _scaled(g, alpha), mat1, mat2_geometry)))  # fmt: skip
 def addmm(m: Numpy, self: Array, mat1: Array, mat2: Array, beta: Number, alpha: Number) -> Array:
     """beta * self + alpha * (mat1 @ mat2); self is not looked at where beta is 0."""
     _check("addmm", (mat1.shape, mat2.shape), (mat1.dtype, mat2.dtype, self.dtype), *_MM)
@@ -230,9 +231,7 @@ def _(F: Ops, self: Tensor, mat1: Tensor, mat2: Tensor, beta: Number, alpha: Num
     return _product_and_sum(F, self, mat1, mat2, beta, alpha)
 
 
-def _product_and_sum(
-    F: Ops, self: Tensor, first: Tensor, second: Tensor, beta: Number, alpha: Number
-) -> Tensor | None:
+def _product_and_sum(F: Ops, self: Tensor, first: Tensor, second: Tensor, beta: Number, alpha: Number) -> Tensor | None:
     """The product, and a sum that may join what follows: the same roundings as those of `_plus`."""
     if not first.dtype.is_floating_point:
         return None

@@ -91,7 +91,7 @@ def _take_zeros(node: Node) -> bool:
 
 
 def _zeros_around(pad: Node, rank: int) -> list[int] | None:
-    """How many zeros stand on either side of an image, by spatial dim; None if something else does."""
+    """The numbers of zeros on either side of an image, by spatial dim; None if something else stands there."""
     if pad.kind != PAD or str(argument(pad, "value")) not in ("0", "0.0"):
         return None
     widths = argument(pad, "pad")

@@ -14,7 +14,7 @@ SHORT = 128
 
 
 STACKING = ("aten::unsqueeze", "aten::view", "aten::reshape")
-"""What may stand between a product and a join: a new dim of size 1 in front."""
+"""The views that may stand between a product and a join, if all they do is to put a dim of size 1 in front."""
 
 
 def join_products(graph: Graph) -> bool:

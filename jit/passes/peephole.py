@@ -26,7 +26,7 @@ def peephole(graph: Graph) -> bool:
     9.  `neg(neg(x))` is x.
     10. `clone(x)` is x if that is new memory which nobody else uses: a weight's gradient, once its transposes are gone;
         and if x is a view and the copy is read by those alone who do not mind how it lies: by joins, and if x is
-        expanded by pointwise operators, which broadcast.
+        expanded, or has new dims of size 1, by pointwise operators, which broadcast.
 
     In every case the result has x's type. Cases 5, 6 and 9 leave values alone that escape (Note [Escaping values]), for
     in eager mode these are new memory; the others hand out x's memory in eager mode too. Cases 4, 7 and 8 apply where
@@ -238,24 +238,18 @@ def _clone(node: Node, graph: _Simplifier) -> Outcome:
     source = node.inputs[0]
     if source.is_input or source.stage != node.stage:
         return None
-    if "memory_format" not in node.attributes and _is_new(source):
-        return source
-    return is_view(source.node) and graph.is_temporary(node) and _is_read_as_it_lies(node, source)
-
-
-def _is_new(value: Value) -> bool:
-    """Whether a value, read once, is memory of its own, with or without new dims of size 1."""
-    while value.node.kind == "aten::unsqueeze" and len(value.uses) == 1:
-        value = value.node.inputs[0]
-    op = find(value.node.kind)
-    return len(value.uses) == 1 and op is not None and op.kind in ("pointwise", "array", "random")
+    if is_view(source.node):
+        return graph.is_temporary(node) and _is_read_as_it_lies(node, source)
+    op = find(source.node.kind)
+    is_new = op is not None and op.kind in ("pointwise", "array", "random")
+    return source if is_new and len(source.uses) == 1 and "memory_format" not in node.attributes else None
 
 
 def _is_read_as_it_lies(node: Node, source: Value) -> bool:
     """Let those who read the copy of a view read the view itself, if it is all the same to all of them."""
     readers = [use.node for use in node.output.uses]
-    expands = source.node.kind == "aten::expand"
-    if not all(is_join(reader) or (expands and _is_pointwise(reader)) for reader in readers):
+    broadcasts = source.node.kind in ("aten::expand", "aten::unsqueeze")
+    if not all(is_join(reader) or (broadcasts and _is_pointwise(reader)) for reader in readers):
         return False
     node.output.replace_all_uses_with(source)
     return True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -88,7 +88,7 @@ written_out = partial(both, alike="numbers")
 
 # -- products ------------------------------------------------------------------------------------------------------
 
-LINEAR = {
+LINEAR: dict[str, Any] = {
     "matmul": lambda x, w, b: x @ w.T + b,
     "linear": lambda x, w, b: F.linear(x, w, b),
     "linear_and_bias": lambda x, w, b: b + F.linear(x, w),
@@ -100,13 +100,13 @@ LINEAR = {
 }
 
 
-def _linear_relu(x: Any, w: Any, b: Any, linear: Program) -> Any:
-    return F.relu(linear(x, w, b))
+def _then_relu(linear: Program) -> Any:
+    return lambda x, w, b: F.relu(linear(x, w, b))
 
 
 PRODUCTS = [
     *both("linear", (32, 384), (256, 384), (256,), **LINEAR),
-    *both("linear_relu", (32, 384), (256, 384), (256,), **{k: partial(_linear_relu, linear=f) for k, f in LINEAR.items()}),
+    *both("linear_relu", (32, 384), (256, 384), (256,), **{k: _then_relu(f) for k, f in LINEAR.items()}),
     *both(
         "linear_of_sequences", (4, 32, 128), (192, 128), (192,),
         linear=lambda x, w, b: F.linear(x, w, b),
@@ -510,12 +510,16 @@ IMAGES = [
         same=lambda x, w: F.conv2d(x, w, padding="same"),
         pad=lambda x, w: F.conv2d(F.pad(x, (1, 1, 1, 1)), w),
     ),
+    forward(
+        "average_of_images_kept", (4, 32, 16, 16), (10, 32), (10,),
+        kept=lambda x, w, b: F.linear(x.mean([-1, -2], keepdim=True)[:, :, 0, 0], w, b),
+        squeezed=lambda x, w, b: F.linear(F.adaptive_avg_pool2d(x, 1).squeeze(), w, b),
+    ),
     *both(
         "average_of_images", (4, 32, 16, 16), (10, 32), (10,), alike="numbers",
         pool=lambda x, w, b: F.linear(F.adaptive_avg_pool2d(x, 1).flatten(1), w, b),
         mean=lambda x, w, b: F.linear(x.mean((2, 3)), w, b),
         flat=lambda x, w, b: F.linear(x.flatten(2).mean(-1), w, b),
-        kept=lambda x, w, b: F.linear(x.mean([-1, -2], keepdim=True)[:, :, 0, 0], w, b),
     ),
 ]  # fmt: skip
 
@@ -612,21 +616,22 @@ def _lstm_cells(x: Any, *weights: Any) -> Any:
     return _steps(lambda s, h, c: jit.lstm_cell(s, (h, c), *weights), x, _zeros(2))
 
 
-def _lstm_step(i: Any, f: Any, g: Any, o: Any, c: Any) -> tuple[Any, Any]:
+def _lstm_step(gates: Any, c: Any) -> tuple[Any, Any]:
+    i, f, g, o = gates
     c = jit.sigmoid(f) * c + jit.sigmoid(i) * jit.tanh(g)
     return jit.sigmoid(o) * jit.tanh(c), c
 
 
 def _lstm_two_linears(x: Any, w: Any, u: Any, b: Any, d: Any) -> Any:
     def cell(s: Any, h: Any, c: Any) -> tuple[Any, Any]:
-        return _lstm_step(*(F.linear(s, w, b) + F.linear(h, u, d)).chunk(4, 1), c)
+        return _lstm_step((F.linear(s, w, b) + F.linear(h, u, d)).chunk(4, 1), c)
 
     return _steps(cell, x, _zeros(2))
 
 
 def _lstm_products(x: Any, w: Any, u: Any, b: Any, d: Any) -> Any:
     def cell(s: Any, h: Any, c: Any) -> tuple[Any, Any]:
-        return _lstm_step(*(s @ w.t() + h @ u.t() + b + d).chunk(4, 1), c)
+        return _lstm_step((s @ w.t() + h @ u.t() + b + d).chunk(4, 1), c)
 
     return _steps(cell, x, _zeros(2))
 
@@ -635,7 +640,7 @@ def _lstm_one_linear(x: Any, w: Any, u: Any, b: Any, d: Any) -> Any:
     weight, bias = jit.cat([w, u], 1), b + d
 
     def cell(s: Any, h: Any, c: Any) -> tuple[Any, Any]:
-        return _lstm_step(*F.linear(jit.cat([s, h], 1), weight, bias).chunk(4, 1), c)
+        return _lstm_step(F.linear(jit.cat([s, h], 1), weight, bias).chunk(4, 1), c)
 
     return _steps(cell, x, _zeros(2))
 
@@ -644,7 +649,7 @@ def _lstm_four_linears(x: Any, w: Any, u: Any, b: Any, d: Any) -> Any:
     parts = [*zip(w.chunk(4), u.chunk(4), b.chunk(4), d.chunk(4))]
 
     def cell(s: Any, h: Any, c: Any) -> tuple[Any, Any]:
-        return _lstm_step(*(F.linear(s, wp, bp) + F.linear(h, up, dp) for wp, up, bp, dp in parts), c)
+        return _lstm_step((F.linear(s, wp, bp) + F.linear(h, up, dp) for wp, up, bp, dp in parts), c)
 
     return _steps(cell, x, _zeros(2))
 
