@@ -20,10 +20,12 @@ ROOMS = ("passes", "runtime", "tracing", "autograd", "artifacts")
 # File -> how many times operators are named in it, and why. A new rule counts its names here.
 NAMING = {
     "artifacts/relocating.py": (1, "the rule: what a result lies on is copied where the next node lies"),
+    "passes/absorb.py": (4, "the rules: what is added to a convolution's result, and zeros around its image"),
     "passes/batch_mm.py": (6, "the rule: a sum of products is one product"),
     "passes/distribute.py": (1, "the rule: x + 0 is x, where zeros are joined"),
+    "passes/join_products.py": (4, "the rule: products by one matrix, joined, are one product"),
     "passes/lift_numbers.py": (2, "the rule: numbers beside sums of tensors become operands"),
-    "passes/peephole.py": (30, "the rules: what pairs of operators come to"),
+    "passes/peephole.py": (32, "the rules: what pairs of operators come to"),
     "passes/support/written_attention.py": (26, "the rule: products and a softmax are attention, and their gradients"),
     "passes/straighten.py": (16, "the rules: the spellings that kernels know"),
 }

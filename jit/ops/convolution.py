@@ -231,6 +231,21 @@ def convolution_backward(
     return by_x, by_w, by_bias
 
 
+@convolution_backward.parts
+def _(
+    F: Ops, grad_output: Tensor, input: Tensor, weight: Tensor, bias_sizes: Ints | None, stride: Ints, padding: Ints,
+    dilation: Ints, transposed: bool, output_padding: Ints, groups: int, output_mask: Sequence[bool],
+) -> Sequence[Tensor] | None:  # fmt: skip
+    """The gradient of the bias as a sum, which may join what makes `grad_output`."""
+    if not output_mask[2]:
+        return None
+    mask = [*output_mask[:2], False]
+    by_input, by_weight, _ = F.convolution_backward(
+        grad_output, input, weight, None, stride, padding, dilation, transposed, output_padding, groups, mask
+    )
+    return by_input, by_weight, F.sum(grad_output, [d for d in range(grad_output.ndim) if d != 1])
+
+
 @convolution_backward.type
 def _(
     grad_output: KnownType, input: KnownType, weight: KnownType, bias_sizes: Ints | None, stride: Ints, padding: Ints,

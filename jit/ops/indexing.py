@@ -109,6 +109,27 @@ def gather(m: Numpy, self: Array, dim: int, index: Array, sparse_grad: bool) -> 
     return m.take(self, _flat_places(m, index, self.shape, at)).reshape(index.shape)
 
 
+@gather.parts
+def _(F: Ops, self: Tensor, dim: int, index: Tensor, sparse_grad: bool) -> Tensor | None:
+    """Elements of the whole tensor in a row; a place out of range along dim is one that is out of range of all."""
+    if self.ndim == 0 or not _are_rows(self):
+        return None
+    at = wrap_dim(dim, self.ndim)
+    steps = [math.prod(self.shape[d + 1 :]) for d in range(self.ndim)]
+    along = F._to_copy(index, dtype=dtypes.int64)
+    places = along * steps[at]
+    for d in (d for d in range(self.ndim) if d != at):
+        places = places + F.view(F.arange(0, index.shape[d]), [-1, *[1] * (self.ndim - 1 - d)]) * steps[d]
+    is_valid = F.logical_and(F.ge(along, 0), F.lt(along, self.shape[at]))
+    picked = F.embedding(F.reshape(self, [math.prod(self.shape), 1]), F.where(is_valid, places, -1))
+    return F.reshape(picked, index.shape)
+
+
+def _are_rows(self: Tensor) -> bool:
+    """Whether a tensor may be looked at as a matrix whose rows kernels pick."""
+    return self.is_contiguous() and self.device == "cpu" and not self.dtype.is_complex
+
+
 @gather.type
 def _(self: KnownType, dim: int, index: KnownType, sparse_grad: bool) -> TensorType:
     _fits("gather", index.sizes, self.sizes, dim)
@@ -381,6 +402,21 @@ def index_select(m: Numpy, self: Array, dim: int, index: Array) -> Array:
     return m.array(self) if self.ndim == 0 else m.array(m.take(self, index.reshape(-1), axis=at), order="C")
 
 
+@index_select.parts
+def _(F: Ops, self: Tensor, dim: int, index: Tensor) -> Tensor | None:
+    if self.ndim == 0 or wrap_dim(dim, self.ndim) != 0 or not _are_rows(self):
+        return None
+    return _picked_rows(F, self, index if index.ndim == 1 else F.reshape(index, [-1]))
+
+
+def _picked_rows(F: Ops, self: Tensor, index: Tensor) -> Tensor:
+    """The slices of dim 0 that `index` names, as rows of a matrix."""
+    if self.ndim == 2:
+        return F.embedding(self, index)
+    rows = F.embedding(F.reshape(self, [self.shape[0], math.prod(self.shape[1:])]), index)
+    return F.reshape(rows, [*index.shape, *self.shape[1:]])
+
+
 @index_select.type
 def _(self: KnownType, dim: int, index: KnownType) -> TensorType:
     sizes = list(self.sizes or ())
@@ -578,6 +614,15 @@ def _picked(name: str, self: Array, indices: Sequence[Array | None]) -> Any:
 def index(m: Numpy, self: Array, indices: Sequence[Array | None]) -> Array:
     """self[indices]: one tensor of integers or mask for each leading dim, None for all of a dim."""
     return m.array(_picked("index", self, indices), order="C")
+
+
+@index.parts
+def _(F: Ops, self: Tensor, indices: Sequence[Tensor | None]) -> Tensor | None:
+    """Integers that pick slices of dim 0, of which negative ones count from the end."""
+    first = indices[0] if indices else None
+    if first is None or _is_mask(first) or any(t is not None for t in indices[1:]) or not _are_rows(self):
+        return None
+    return _picked_rows(F, self, F.where(F.lt(first, 0), first + self.shape[0], first))
 
 
 @index.type

@@ -421,6 +421,23 @@ def _unrepeat(F: Ops, g: Tensor, meta: Meta, repeats: Ints) -> Tensor:
     return F.reshape(F.sum(apart, list(range(0, 2 * len(sizes), 2))) if sizes else g, meta.shape)
 
 
+@repeat.parts
+def _(F: Ops, self: Tensor, repeats: Ints) -> Tensor:
+    """Repeated along dims of their own, which kernels look through, and put together with those of the sizes."""
+    sizes = [1] * (len(repeats) - self.ndim) + list(self.shape)
+    if all(_is_one(n) or _is_one(size) for n, size in zip(repeats, sizes)):
+        whole = [n * size for n, size in zip(repeats, sizes)]
+        return F.clone(F.expand(self, whole), memory_format="contiguous_format")
+    apart = F.reshape(self, [n for size in sizes for n in (1, size)])
+    spread = F.expand(apart, [n for pair in zip(repeats, sizes) for n in pair])
+    return F.reshape(spread, _repeated_shape(tuple(self.shape), repeats))
+
+
+def _is_one(number: int) -> bool:
+    """Whether a number is known to be 1; the size of a dynamic axis is not."""
+    return type(number) is int and number == 1
+
+
 @repeat.type
 def _(self: KnownType, repeats: Ints) -> TensorType:
     return TensorType(self.dtype, _repeated_shape(self.sizes, repeats), None, self.device)

@@ -15,6 +15,7 @@ from jit.ir.precision import LOWER, Precision
 from jit.ir.samples import Sample, make, sample, strided
 from jit.ir.types import TensorType
 
+from .contractions import contracted
 from .views import sum_to
 
 if TYPE_CHECKING:
@@ -136,6 +137,11 @@ def _(self: KnownType, vec: KnownType) -> TensorType:
     return _typed(self, self.shape[0])
 
 
+@mv.parts
+def _(F: Ops, self: Tensor, vec: Tensor) -> Tensor:
+    return F.squeeze(F.mm(self, F.unsqueeze(vec, 1)), 1)
+
+
 @mv.samples
 def _() -> Iterator[Sample]:
     yield sample(make(2, 3), make(3, seed=1))
@@ -203,8 +209,9 @@ def _plus(m: Numpy, name: str, self: Array, product: Any, beta: Number, alpha: N
 @array("aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", inplace=True,
        kernel=Kernel(step="product and sum", product="matrices", flops=lambda out, mat2: 2 * out.numel * mat2.sizes[0]),
        grad=dict(self=lambda F, g, self_meta, beta: sum_to(F, _scaled(g, beta), self_meta.shape),
-                 mat1=lambda F, g, mat2, alpha: _scaled(F.mm(g, F.t(mat2)), alpha),
-                 mat2=lambda F, g, mat1, alpha: _scaled(F.mm(F.t(mat1), g), alpha)))  # fmt: skip
+                 mat1=lambda F, g, mat2, alpha: F.mm(_scaled(g, alpha), F.t(mat2)),
+                 mat2=lambda F, g, mat1, mat2_geometry, alpha:
+                 _grad_of_right(F, _scaled(g, alpha), mat1, mat2_geometry)))  # fmt: skip
 def addmm(m: Numpy, self: Array, mat1: Array, mat2: Array, beta: Number, alpha: Number) -> Array:
     """beta * self + alpha * (mat1 @ mat2); self is not looked at where beta is 0."""
     _check("addmm", (mat1.shape, mat2.shape), (mat1.dtype, mat2.dtype, self.dtype), *_MM)
@@ -217,6 +224,19 @@ def _(self: KnownType, mat1: KnownType, mat2: KnownType, beta: Number, alpha: Nu
     sizes = mat1.shape[0], mat2.shape[1]
     _check_summand("addmm", self.shape, sizes)
     return _typed(mat1, *sizes)
+
+
+@addmm.parts
+def _(F: Ops, self: Tensor, mat1: Tensor, mat2: Tensor, beta: Number, alpha: Number) -> Tensor | None:
+    return _product_and_sum(F, self, mat1, mat2, beta, alpha)
+
+
+def _product_and_sum(F: Ops, self: Tensor, first: Tensor, second: Tensor, beta: Number, alpha: Number) -> Tensor | None:
+    """The product, and a sum that may join what follows: the same roundings as those of `_plus`."""
+    if not first.dtype.is_floating_point:
+        return None
+    product = _scaled(F.mm(first, second) if first.ndim == 2 else F.bmm(first, second), alpha)
+    return product if beta == 0 else product + _scaled(self, beta)
 
 
 @addmm.onnx
@@ -247,8 +267,8 @@ def _() -> Iterator[Sample]:
                      flops=lambda out, batch2: 2 * out.numel * batch2.sizes[1]),
        inplace=True,
        grad=dict(self=lambda F, g, self_meta, beta: sum_to(F, _scaled(g, beta), self_meta.shape),
-                 batch1=lambda F, g, batch2, alpha: _scaled(F.bmm(g, F.transpose(batch2, 1, 2)), alpha),
-                 batch2=lambda F, g, batch1, alpha: _scaled(F.bmm(F.transpose(batch1, 1, 2), g), alpha)))  # fmt: skip
+                 batch1=lambda F, g, batch2, alpha: F.bmm(_scaled(g, alpha), F.transpose(batch2, 1, 2)),
+                 batch2=lambda F, g, batch1, alpha: F.bmm(F.transpose(batch1, 1, 2), _scaled(g, alpha))))  # fmt: skip
 def baddbmm(m: Numpy, self: Array, batch1: Array, batch2: Array, beta: Number, alpha: Number) -> Array:
     """beta * self + alpha * (batch1 @ batch2), matrix by matrix; self is not looked at where beta is 0."""
     _check("baddbmm", (batch1.shape, batch2.shape), (batch1.dtype, batch2.dtype, self.dtype), *_BMM)
@@ -261,6 +281,11 @@ def _(self: KnownType, batch1: KnownType, batch2: KnownType, beta: Number, alpha
     sizes = batch1.shape[0], batch1.shape[1], batch2.shape[2]
     _check_summand("baddbmm", self.shape, sizes)
     return _typed(batch1, *sizes)
+
+
+@baddbmm.parts
+def _(F: Ops, self: Tensor, batch1: Tensor, batch2: Tensor, beta: Number, alpha: Number) -> Tensor | None:
+    return _product_and_sum(F, self, batch1, batch2, beta, alpha)
 
 
 @baddbmm.onnx
@@ -634,6 +659,11 @@ def _product_grads(F: Ops, g: Tensor, equation: str, tensors: Sequence[Tensor]) 
         gradient = F.sum_of_products(swapped, [g, *(tensors[i] for i in others)])
         grads.append(sum_to(F, gradient, tensor.shape))
     return grads
+
+
+@sum_of_products.parts
+def _(F: Ops, equation: str, tensors: Sequence[Tensor]) -> Tensor | None:
+    return contracted(F, equation, tensors)
 
 
 @sum_of_products.type

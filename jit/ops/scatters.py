@@ -117,6 +117,14 @@ def select_backward(m: Numpy, grad_output: Array, input_sizes: Ints, dim: int, i
     return out
 
 
+@select_backward.parts
+def _(F: Ops, grad_output: Tensor, input_sizes: Ints, dim: int, index: int) -> Tensor | None:
+    """The only entry of a dim: nothing is left to be zero."""
+    at = wrap_dim(dim, len(input_sizes))
+    is_all = type(input_sizes[at]) is int and input_sizes[at] == 1
+    return F.clone(F.unsqueeze(grad_output, at)) if is_all else None
+
+
 @select_backward.type
 def _(grad_output: KnownType, input_sizes: Ints, dim: int, index: int) -> TensorType:
     return _of_sizes(grad_output, input_sizes)

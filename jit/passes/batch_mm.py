@@ -56,14 +56,15 @@ def _batch(graph: Graph) -> bool:
     return changed
 
 
-def _age(product: Node, order: dict[Node, int]) -> tuple[int, int]:
+def _age(product: Node, order: dict[Node, int]) -> tuple[int, int, int]:
     """The place of a product among those that are joined: they come in the order in which their operands were made.
 
     A backward comes to the steps of a loop in reverse; what the loop has read from one tensor, one slice after the
     other, is in the right order again, so that joining it copies nothing.
     """
-    makers = (_untransposed(value).node for value in product.inputs)
-    return min(order.get(maker, -1) for maker in makers), order[product]
+    operands = [_untransposed(value) for value in product.inputs]
+    place, number = min((order.get(value.node, -1), value.offset) for value in operands)
+    return place, number, order[product]
 
 
 def _untransposed(value: Value) -> Value:

@@ -9,6 +9,7 @@ from jit.ir import TENSOR, Graph, Node, TensorType, Value, dtypes, find
 from jit.ir.dtypes import DType
 
 from .support.analysis import escaping, fixed_shapes, has_subgraphs, row_major_values, with_subgraphs
+from .support.spaces import is_join, is_view
 
 
 def peephole(graph: Graph) -> bool:
@@ -23,7 +24,9 @@ def peephole(graph: Graph) -> bool:
     7.  `contiguous(x)` is x if x is contiguous.
     8.  `view(view(x, a), b)` is `view(x, b)` if x is contiguous; so for `reshape`.
     9.  `neg(neg(x))` is x.
-    10. `clone(x)` is x if that is new memory which nobody else uses: a weight's gradient, once its transposes are gone.
+    10. `clone(x)` is x if that is new memory which nobody else uses: a weight's gradient, once its transposes are gone;
+        and if x is a view and the copy is read by those alone who do not mind how it lies: by joins, and if x is
+        expanded, or has new dims of size 1, by pointwise operators, which broadcast.
 
     In every case the result has x's type. Cases 5, 6 and 9 leave values alone that escape (Note [Escaping values]), for
     in eager mode these are new memory; the others hand out x's memory in eager mode too. Cases 4, 7 and 8 apply where
@@ -233,10 +236,28 @@ def _neg(node: Node, graph: _Simplifier) -> Outcome:
 # Case 10
 def _clone(node: Node, graph: _Simplifier) -> Outcome:
     source = node.inputs[0]
-    if source.is_input or source.stage != node.stage or len(source.uses) != 1 or "memory_format" in node.attributes:
+    if source.is_input or source.stage != node.stage:
         return None
+    if is_view(source.node):
+        return graph.is_temporary(node) and _is_read_as_it_lies(node, source)
     op = find(source.node.kind)
-    return source if op is not None and op.kind in ("pointwise", "array", "random") else None
+    is_new = op is not None and op.kind in ("pointwise", "array", "random")
+    return source if is_new and len(source.uses) == 1 and "memory_format" not in node.attributes else None
+
+
+def _is_read_as_it_lies(node: Node, source: Value) -> bool:
+    """Let those who read the copy of a view read the view itself, if it is all the same to all of them."""
+    readers = [use.node for use in node.output.uses]
+    broadcasts = source.node.kind in ("aten::expand", "aten::unsqueeze")
+    if not all(is_join(reader) or (broadcasts and _is_pointwise(reader)) for reader in readers):
+        return False
+    node.output.replace_all_uses_with(source)
+    return True
+
+
+def _is_pointwise(node: Node) -> bool:
+    op = find(node.kind)
+    return op is not None and op.kind == "pointwise"
 
 
 _RULES: dict[str, Callable[[Node, _Simplifier], Outcome]] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from jit.ir import Graph, Node, TensorType, Value, find
+from jit.ir.graph import map_template
 
 from .support.analysis import with_subgraphs
 from .support.builder import GraphBuilder
@@ -26,15 +27,11 @@ def _spelled(node: Node) -> bool:
     op = find(node.kind)
     if op is None or op.spelling is None or node.graph is None or not all(map(_is_known, node.inputs)):
         return False
-    known = set(node.graph.nodes)
     with node.graph.inserting_before(node):
-        F = GraphBuilder(node.graph, node.stage)
-        made = op.ask(op.spelling, [F.wrap(value) for value in arguments(node)[1]], F)
+        F = GraphBuilder(node.graph, node.stage, origin=node)
+        made = op.ask(op.spelling, [map_template(F.wrap, value) for value in arguments(node)[1]], F)
     if made is None:
         return False
-    for part in node.graph.nodes:
-        if part not in known:
-            part.source, part.scope = node.source, node.scope
     node.replace_with([part.value for part in (made if isinstance(made, (list, tuple)) else [made])])
     return True
 

@@ -12,7 +12,7 @@ import contextlib
 from collections.abc import Sequence
 from typing import Any
 
-from jit.ir import OVERLOADS, Graph, Op, TensorType, Value
+from jit.ir import OVERLOADS, Graph, Node, Op, TensorType, Value
 from jit.ir.errors import SchemaError
 from jit.ir.graph import map_template
 from jit.ir.memory_formats import is_in_format
@@ -103,10 +103,12 @@ class GraphProxy:
 class GraphBuilder:
     """Every operator by its ATen name, adding nodes to `graph`."""
 
-    def __init__(self, graph: Graph, stage: int | None = None) -> None:
+    def __init__(self, graph: Graph, stage: int | None = None, origin: Node | None = None) -> None:
         self.graph = graph
         self.stage = stage
         """The stage of new nodes; the graph's last unless given."""
+        self.origin = origin
+        """The node whose source and scope new nodes have."""
 
     no_grad = staticmethod(contextlib.nullcontext)
 
@@ -142,6 +144,8 @@ class GraphBuilder:
         types = op.infer([map_template(self.known, v) for v in values])
         operands, attributes = op.split([map_template(self.operand, v) for v in values])
         node = self.graph.insert(self.graph.create(op.name, operands, attributes), self.stage)
+        if self.origin is not None:
+            node.source, node.scope = self.origin.source, self.origin.scope
         outputs: list[Any] = [self.wrap(node.add_output(t)) for t in types if t is not GENERATOR]
         single = len(outputs) == 1 and not op.schema.returns[0].type.is_list
         return outputs[0] if single else outputs
