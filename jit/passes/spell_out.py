@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from jit.ir import Graph, Node, TensorType, Value, find
+from jit.ir.graph import map_template
 
 from .support.analysis import with_subgraphs
 from .support.builder import GraphBuilder
@@ -29,7 +30,7 @@ def _spelled(node: Node) -> bool:
     known = set(node.graph.nodes)
     with node.graph.inserting_before(node):
         F = GraphBuilder(node.graph, node.stage)
-        made = op.ask(op.spelling, [F.wrap(value) for value in arguments(node)[1]], F)
+        made = op.ask(op.spelling, map_template(F.wrap, arguments(node)[1]), F)
     if made is None:
         return False
     for part in node.graph.nodes:
