@@ -57,7 +57,8 @@ ROWS = ("reduction", "norm", "scan")
 """The forms that go along rows."""
 STEPS = (
     "copy", "fill", "join", "placement", "product", "inner product", "product and sum", "convolution",
-    "convolution gradients", "maxima", "maxima gradients", "means", "attention", "attention gradients",
+    "convolution gradients", "maxima", "maxima gradients", "means", "sums of rows", "attention",
+    "attention gradients",
 )  # fmt: skip
 """The steps of a plan that are more than a nest of loops made from terms; the runtime has their code."""
 GROUP = "group"

@@ -12,9 +12,9 @@ from .index import INDEX
 FAMILIES = (
     "assignment", "casting", "creation", "ranges", "pointwise", "compare", "complexes", "backwards", "activations",
     "views", "scatters", "indexing", "joining", "linalg", "attention", "convolution", "pooling", "reductions", "norms",
-    "losses", "randoms", "packing", "recurrent_layers", "recurrent", "resize", "grids", "fft", "spectrograms",
-    "gathers", "patches", "specials", "numeric", "arranging", "copies", "accumulations", "statistics", "products",
-    "factorizations", "solving", "windows",
+    "losses", "randoms", "draws", "packing", "recurrent_layers", "recurrent", "resize", "grids", "fft",
+    "spectrograms", "gathers", "patches", "specials", "numeric", "arranging", "copies", "accumulations", "statistics",
+    "products", "factorizations", "solving", "windows",
 )  # fmt: skip
 """The files that declare operators, in the order in which documents list them."""
 

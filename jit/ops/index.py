@@ -389,6 +389,9 @@ native_dropout: jit
 feature_dropout feature_dropout_: jit
 alpha_dropout alpha_dropout_: jit
 rrelu rrelu_: jit nn.functional
+draws
+_begin_draw:
+_random_word:
 packing
 _pack_padded_sequence: jit
 _pack_padded_sequence_backward: jit

@@ -318,6 +318,37 @@ def scatter_add(m: Numpy, self: Array, dim: int, index: Array, src: Array) -> Ar
 scatter_add.type_rule = _like
 
 
+@scatter_add.parts
+def _(F: Ops, self: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor | None:
+    if not _has_row_sums(self, src, index) or index.ndim != self.ndim:
+        return None
+    at = wrap_dim(dim, self.ndim)
+    for d, size in enumerate(index.shape):
+        src = src if src.shape[d] == size else F.narrow(src, d, 0, size)
+    if _moves_rows(self, at, index):
+        for d in range(self.ndim):
+            index = index if d == at else F.narrow(index, d, 0, 1)
+        return _with_row_sums(F, self, at, F.reshape(index, [-1]), src)
+    place = F.reshape(_places_along(F, self, at, index), [-1])
+    return F.reshape(_with_row_sums(F, F.reshape(self, [-1]), 0, place, F.reshape(src, [-1])), list(self.shape))
+
+
+def _moves_rows(self: Tensor, at: int, index: Tensor) -> bool:
+    """Whether an index is the same along all dims but one, as one that was expanded, and covers these dims."""
+    others = [d for d in range(self.ndim) if d != at]
+    return all(index.stride()[d] == 0 and index.shape[d] == self.shape[d] for d in others)
+
+
+def _places_along(F: Ops, self: Tensor, at: int, index: Tensor) -> Tensor:
+    """The places in `self`, as if it had one dim, to which an index points; -1 where it is out of range."""
+    place = index * math.prod(self.shape[at + 1 :])
+    for d in range(self.ndim):
+        if d != at:
+            line = F.arange(index.shape[d]) * math.prod(self.shape[d + 1 :])
+            place = place + F.view(line, [-1 if d == other else 1 for other in range(self.ndim)])
+    return F.where(F.logical_and(index >= 0, index < self.shape[at]), place, -1)
+
+
 @scatter_add.onnx
 def _(g: OnnxWriter, self: Value, dim: int, index: Value, src: Value) -> Value:
     return _onnx_scatter(g, self, dim, index, src, "add")
@@ -477,6 +508,35 @@ def index_add(m: Numpy, self: Array, dim: int, index: Array, source: Array, alph
 
 
 index_add.type_rule = _like
+
+
+@index_add.parts
+def _(F: Ops, self: Tensor, dim: int, index: Tensor, source: Tensor, alpha: Number) -> Tensor | None:
+    if not _has_row_sums(self, source, index) or self.ndim == 0:
+        return None
+    return _with_row_sums(F, self, wrap_dim(dim, self.ndim), F.reshape(index, [-1]), source, alpha)
+
+
+def _has_row_sums(self: Tensor, source: Tensor, *indices: Tensor) -> bool:
+    """Whether plans have a step that adds the rows of a source, and there are any."""
+    fits = source.dtype is self.dtype and all(index.dtype is dtypes.int64 and index.shape for index in indices)
+    some = not any(type(n) is int and n == 0 for n in (*self.shape, *source.shape))
+    return fits and some and self.dtype.is_floating_point and self.device == "cpu"
+
+
+def _with_row_sums(F: Ops, self: Tensor, at: int, index: Tensor, source: Tensor, alpha: Number = 1) -> Tensor:
+    """`self` with the entries of dim `at` of a source added where a vector says; 16-bit floats are rounded at the end.
+
+    Entries that go to one place are summed first, as in `_add_rows`, by a step of plans.
+    """
+    wide = dtypes.float32 if self.dtype.is_half else self.dtype
+    base, source = (x if x.dtype is wide else F._to_copy(x, dtype=wide) for x in (self, source))
+    source = source if alpha == 1 else source * alpha
+    sizes = [self.shape[at], *self.shape[:at], *self.shape[at + 1 :]]
+    rows = F.reshape(F.movedim(source, at, 0), [source.shape[at], math.prod(sizes[1:])])
+    sums = F.reshape(F.embedding_dense_backward(rows, index, sizes[0], -1, False), sizes)
+    result = base + F.movedim(sums, 0, at)
+    return result if self.dtype is wide else F._to_copy(result, dtype=self.dtype)
 
 
 @index_add.onnx
@@ -779,6 +839,35 @@ def _(self: KnownType, indices: Sequence[KnownType | None], values: KnownType, a
     return _like(self)
 
 
+@index_put.parts
+def _(F: Ops, self: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool) -> Tensor | None:
+    given = [(at, index) for at, index in enumerate(indices) if index is not None]
+    first, count = given[0][0] if given else 0, len(given)
+    together = [at for at, _ in given] == list(range(first, first + count))
+    if not accumulate or not given or not together or not _has_row_sums(self, values, *(i for _, i in given)):
+        return None
+    before, sizes, after = self.shape[:first], self.shape[first : first + count], self.shape[first + count :]
+    common = broadcast_shapes(*(index.shape for _, index in given))
+    if values.ndim > len(before) + len(common) + len(after) or math.prod(common) == 0:
+        return None
+    place = _joint_places(F, [index for _, index in given], sizes)
+    rows = F.reshape(F.expand(values, [*before, *common, *after]), [*before, math.prod(common), *after])
+    added = _with_row_sums(F, F.reshape(self, [*before, math.prod(sizes), *after]), first, place, rows)
+    return F.reshape(added, list(self.shape))
+
+
+def _joint_places(F: Ops, indices: Sequence[Tensor], sizes: Ints) -> Tensor:
+    """Places in several dims, which may count from the end, as places in all of them; -1 where one is out of range."""
+    place: Any = 0
+    for index, size in zip(indices, sizes, strict=True):
+        index = F.where(index < 0, index + size, index)
+        inside = F.logical_and(index >= 0, index < size)
+        before = place * size
+        inside = inside if type(before) is int else F.logical_and(inside, before >= 0)
+        place = F.where(inside, index + before, -1)
+    return F.reshape(place, [-1])
+
+
 @index_put.onnx
 def _(g: OnnxWriter, self: Value, indices: Sequence[Value | None], values: Value, accumulate: bool) -> Value:
     if accumulate and g.opset < 16:
@@ -962,7 +1051,7 @@ def _() -> Iterator[Sample]:
 
 
 @array("aten::embedding_dense_backward(Tensor grad_output, Tensor indices, int num_weights, int padding_idx, "
-       "bool scale_grad_by_freq) -> Tensor", raises=True, namespaces=(),
+       "bool scale_grad_by_freq) -> Tensor", raises=True, namespaces=(), kernel=Kernel(step="sums of rows"),
        grad=dict(grad_output=lambda F, g, indices, num_weights, padding_idx, scale_grad_by_freq:
                  F.embedding(_row_factors(F, g, indices, num_weights, padding_idx, scale_grad_by_freq),
                              indices)))  # fmt: skip
@@ -990,6 +1079,17 @@ def _row_factors(F: Ops, g: Tensor, indices: Tensor, num_weights: int, padding_i
     if 0 <= padding_idx < num_weights:
         g = F.select_scatter(g, F.zeros_like(F.select(g, 0, padding_idx)), 0, padding_idx)
     return g
+
+
+@embedding_dense_backward.parts
+def _(
+    F: Ops, grad_output: Tensor, indices: Tensor, num_weights: int, padding_idx: int, scale_grad_by_freq: bool
+) -> Tensor | None:
+    if scale_grad_by_freq or not grad_output.dtype.is_half or grad_output.device != "cpu":
+        return None
+    wide = F._to_copy(grad_output, dtype=dtypes.float32)
+    sums = F.embedding_dense_backward(wide, indices, num_weights, padding_idx, False)
+    return F._to_copy(sums, dtype=grad_output.dtype)
 
 
 @embedding_dense_backward.type

@@ -485,6 +485,31 @@ def avg_pool2d(
     return _avg_pool(m, self, pool, count_include_pad, divisor_override)
 
 
+@avg_pool2d.parts
+def _(
+    F: Ops, self: Tensor, kernel_size: Ints, stride: Ints, padding: Ints, ceil_mode: bool, count_include_pad: bool,
+    divisor_override: int | None,
+) -> Tensor | None:  # fmt: skip
+    if self.device != "cpu" or divisor_override == 0 or not self.dtype.is_floating_point:
+        return None
+    if self.dtype.is_half:  # which plans pool in float32, and round once
+        rest = kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
+        return F._to_copy(F.avg_pool2d(F._to_copy(self, dtype=dtypes.float32), *rest), dtype=self.dtype)
+    pool = _pool("avg_pool2d", self.shape, 2, kernel_size, stride, padding, [1], ceil_mode)
+    if pool.ceil or pool.stride != pool.kernel or pool.padding != (0, 0) or pool.stride[1] in (1, 2, 4):
+        return None
+    return _sums_side_by_side(F, self, pool) / (divisor_override or math.prod(pool.kernel))
+
+
+def _sums_side_by_side(F: Ops, self: Tensor, pool: PoolGeometry) -> Tensor:
+    """The sums of windows that lie side by side, by strides that the step of plans has no code for."""
+    places = pool.places(self.shape[-2:])
+    for dim, count in zip((-2, -1), places, strict=True):
+        self = F.narrow(self, dim, 0, count * pool.kernel[dim])
+    apart = [n for count, k in zip(places, pool.kernel, strict=True) for n in (count, k)]
+    return F.sum(F.reshape(self, [*self.shape[:-2], *apart]), [-3, -1])
+
+
 @avg_pool2d.type
 def _(
     self: KnownType, kernel_size: Ints, stride: Ints, padding: Ints, ceil_mode: bool, count_include_pad: bool,
@@ -535,6 +560,59 @@ def avg_pool2d_backward(
     """The gradient of the pooled image: each element of grad_output shared out among its window."""
     pool = _pool("avg_pool2d", self.shape, 2, kernel_size, stride, padding, [1], ceil_mode)
     return _avg_pool_backward(m, grad_output, self.shape, pool, count_include_pad, divisor_override)
+
+
+@avg_pool2d_backward.parts
+def _(
+    F: Ops, grad_output: Tensor, self: Tensor, kernel_size: Ints, stride: Ints, padding: Ints, ceil_mode: bool,
+    count_include_pad: bool, divisor_override: int | None,
+) -> Tensor | None:  # fmt: skip
+    pool = _pool("avg_pool2d", self.shape, 2, kernel_size, stride, padding, [1], ceil_mode)
+    if pool.ceil or divisor_override == 0 or self.device != "cpu" or not grad_output.dtype.is_floating_point:
+        return None
+    shares = grad_output / _divisors(F, self.shape[-2:], pool, count_include_pad, divisor_override, grad_output)
+    if pool.stride == pool.kernel and pool.padding == (0, 0):
+        return _repeated(F, shares, self.shape[-2:], pool)
+    return _overlapping(F, shares, self.shape, pool)
+
+
+def _divisors(
+    F: Ops, sizes: Ints, pool: PoolGeometry, include_pad: bool, override: int | None, like: Tensor
+) -> Tensor | int:
+    """The number by which each sum of a window was divided, of windows that do not hang over the end."""
+    if override is not None or include_pad or pool.padding == (0, 0):
+        return override or math.prod(pool.kernel)
+    lengths = []
+    for size, count, k, s, p in zip(sizes, pool.places(sizes), pool.kernel, pool.stride, pool.padding, strict=True):
+        first = F.arange(count) * s - p
+        lengths.append(F.clamp(first + k, max=size) - F.clamp(first, min=0))
+    return F._to_copy(F.unsqueeze(lengths[0], 1) * lengths[1], dtype=like.dtype)
+
+
+def _repeated(F: Ops, shares: Tensor, sizes: Ints, pool: PoolGeometry) -> Tensor:
+    """Each share at all places of its window, where windows lie side by side; zeros beyond the last one."""
+    before, places = list(shares.shape[:-2]), shares.shape[-2:]
+    apart = [n for count, k in zip(places, pool.kernel, strict=True) for n in (count, k)]
+    wide = F.expand(F.reshape(shares, [*before, places[0], 1, places[1], 1]), [*before, *apart])
+    met = [count * k for count, k in zip(places, pool.kernel, strict=True)]
+    image = F.reshape(wide, [*before, *met])
+    for dim in (-1, -2):
+        if str(met[dim]) != str(sizes[dim]):
+            met[dim] = sizes[dim]
+            image = F.slice_backward(image, [*before, *met], dim, 0, image.shape[dim], 1)
+    return image
+
+
+def _overlapping(F: Ops, shares: Tensor, shape: Ints, pool: PoolGeometry) -> Tensor | None:
+    """The sums of shares where windows overlap: a transposed convolution by ones, plane by plane."""
+    if shares.dtype.is_half or not all(type(n) is int for n in shape) or not set(pool.stride) <= {1, 2, 4}:
+        return None
+    spans = zip(shape[-2:], shares.shape[-2:], pool.stride, pool.kernel, pool.padding, strict=True)
+    beyond = [n + 2 * p - (count - 1) * s - k for n, count, s, k, p in spans]
+    planes = F.reshape(shares, [math.prod(shape[:-2]), 1, *shares.shape[-2:]])
+    ones = F.ones([1, 1, *pool.kernel], dtype=shares.dtype)
+    image = F.convolution(planes, ones, None, pool.stride, pool.padding, [1, 1], True, beyond, 1)
+    return F.reshape(image, list(shape))
 
 
 @avg_pool2d_backward.type

@@ -35,6 +35,13 @@ Generator: TypeAlias = object
 """A random generator; bodies only hand it on."""
 
 
+class Draw(Protocol):
+    """The random words of a draw as values of a graph; what facets for kernels get in place of a generator."""
+
+    def words(self, sizes: Ints, each: int = 1) -> list[Any]: ...
+    def pairs(self, sizes: Ints) -> tuple[Any, list[Any]]: ...
+
+
 # -- tensors, elements, values -----------------------------------------------------------------------------------
 
 
@@ -67,6 +74,7 @@ class Elements(Arithmetic, Protocol):
     """Elements of pointwise operands: an array, or the lanes of a kernel."""
 
     def __xor__(self, other: Self | Scalar) -> Self: ...
+    def __rshift__(self, other: Self | Scalar) -> Self: ...
 
 
 class Shaped(Protocol):

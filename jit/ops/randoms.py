@@ -18,11 +18,13 @@ from jit.ir.op import absent, composite, random
 from jit.ir.samples import Sample, make, sample, strided
 from jit.ir.types import TensorType
 
+from .draws import placed_exponential, placed_integers, placed_normal, placed_uniform
+
 if TYPE_CHECKING:
     from jit.ir.dtypes import DType
     from jit.ir.random_state import RandomState
 
-    from .protocols import Array, Generator, Ints, KnownType, Number, Numpy, OnnxWriter, Ops, Tensor, Value
+    from .protocols import Array, Draw, Generator, Ints, KnownType, Number, Numpy, OnnxWriter, Ops, Tensor, Value
 
 _NOTHING = absent("creates a tensor from nothing")
 _FLAT = absent("the draw does not depend on the input's values")
@@ -98,6 +100,20 @@ def randn(m: Numpy, state: RandomState, size: Ints, dtype: DType | None, device:
     return _drawn(m, "normal", state, size, _element(dtype))
 
 
+@rand.parts
+def _(F: Ops, size: Ints, dtype: DType | None, generator: Draw) -> Tensor | None:
+    return _placed_floats(F, generator, size, dtype or dtypes.DEFAULT)
+
+
+def _placed_floats(F: Ops, draw: Draw, sizes: Ints, dtype: DType) -> Tensor | None:
+    return placed_uniform(F, draw, sizes, dtype) if dtype.is_floating_point else None
+
+
+@randn.parts
+def _(F: Ops, size: Ints, dtype: DType | None, generator: Draw) -> Tensor | None:
+    return placed_normal(F, generator, size, dtype or dtypes.DEFAULT)
+
+
 @rand.type
 @randn.type
 def _(size: Ints, dtype: DType | None, device: str | None, generator: Generator | None) -> TensorType:
@@ -164,6 +180,16 @@ def _(
     return _new(size, dtype or dtypes.int64, device)
 
 
+@randint_low.parts
+def _(F: Ops, low: int, high: int, size: Ints, dtype: DType | None, generator: Draw) -> Tensor | None:
+    return _placed_integers(F, generator, low, high, size, dtype)
+
+
+def _placed_integers(F: Ops, draw: Draw, low: int, high: int, sizes: Ints, dtype: DType | None) -> Tensor | None:
+    """Numbers of int64; other dtypes may not hold them, which the interpreter says."""
+    return placed_integers(F, draw, low, high, sizes) if dtype in (None, dtypes.int64) else None
+
+
 @randint_low.onnx
 def _(
     g: OnnxWriter, low: int, high: int, size: Ints, dtype: DType | None, device: str | None, generator: Generator | None
@@ -188,6 +214,11 @@ def randint(
 @randint.type
 def _(high: int, size: Ints, dtype: DType | None, device: str | None, generator: Generator | None) -> TensorType:
     return _new(size, dtype or dtypes.int64, device)
+
+
+@randint.parts
+def _(F: Ops, high: int, size: Ints, dtype: DType | None, generator: Draw) -> Tensor | None:
+    return _placed_integers(F, generator, 0, high, size, dtype)
 
 
 @randint.onnx
@@ -240,6 +271,11 @@ def rand_like(m: Numpy, state: RandomState, self: Array, dtype: DType | None, de
     return _drawn(m, "uniform", state, self.shape, dtype.numpy if dtype else self.dtype)
 
 
+@rand_like.parts
+def _(F: Ops, self: Tensor, dtype: DType | None, generator: Draw) -> Tensor | None:
+    return _placed_floats(F, generator, self.shape, dtype or self.dtype)
+
+
 @rand_like.onnx
 def _(g: OnnxWriter, self: Value, dtype: DType | None, device: str | None, generator: Generator | None) -> Value:
     return g.op("RandomUniformLike", self, dtype=g.out.dtype)
@@ -256,6 +292,11 @@ def _() -> Iterator[Sample]:
 def randn_like(m: Numpy, state: RandomState, self: Array, dtype: DType | None, device: str | None) -> tuple[Array, int]:
     """Numbers drawn from the standard normal distribution, in self's sizes and dtype."""
     return _drawn(m, "normal", state, self.shape, dtype.numpy if dtype else self.dtype)
+
+
+@randn_like.parts
+def _(F: Ops, self: Tensor, dtype: DType | None, generator: Draw) -> Tensor | None:
+    return placed_normal(F, generator, self.shape, dtype or self.dtype)
 
 
 @randn_like.onnx
@@ -281,6 +322,11 @@ def randint_like(
 @randint_like.type
 def _(self: KnownType, high: int, dtype: DType | None, device: str | None, generator: Generator | None) -> TensorType:
     return _like(self, dtype, device, generator)
+
+
+@randint_like.parts
+def _(F: Ops, self: Tensor, high: int, dtype: DType | None, generator: Draw) -> Tensor | None:
+    return _placed_integers(F, generator, 0, high, self.shape, dtype or self.dtype)
 
 
 @randint_like.onnx
@@ -310,6 +356,11 @@ def _(
     self: KnownType, low: int, high: int, dtype: DType | None, device: str | None, generator: Generator | None
 ) -> TensorType:
     return _like(self, dtype, device, generator)
+
+
+@randint_like_from.parts
+def _(F: Ops, self: Tensor, low: int, high: int, dtype: DType | None, generator: Draw) -> Tensor | None:
+    return _placed_integers(F, generator, low, high, self.shape, dtype or self.dtype)
 
 
 @randint_like_from.onnx
@@ -383,6 +434,14 @@ def bernoulli_p(m: Numpy, state: RandomState, self: Array, p: float) -> tuple[Ar
     if not 0 <= p <= 1:
         raise UsageError(f"bernoulli: p must lie between 0 and 1, got {p}")
     return _coins(m, state, self, p)
+
+
+@bernoulli_p.parts
+def _(F: Ops, self: Tensor, p: float, generator: Draw) -> Tensor | None:
+    if self.dtype.is_complex or not 0 <= p <= 1:
+        return None
+    element = dtypes.float64 if self.dtype is dtypes.float64 else dtypes.float32
+    return F._to_copy(F.lt(placed_uniform(F, generator, self.shape, element), p), dtype=self.dtype)
 
 
 @bernoulli_p.onnx
@@ -499,6 +558,13 @@ def _in_both_parts(self: Array, number: float) -> Any:
     return number * (1 + 1j) if self.dtype.kind == "c" else number
 
 
+@uniform.parts
+def _(F: Ops, self: Tensor, from_: float, to: float, generator: Draw) -> Tensor | None:
+    if self.dtype not in (dtypes.float32, dtypes.float64) or not 0 <= to - from_ < 2.0**127:
+        return None
+    return placed_uniform(F, generator, self.shape, self.dtype) * (to - from_) + from_
+
+
 @uniform.onnx
 def _(g: OnnxWriter, self: Value, from_: float, to: float, generator: Generator | None) -> Value:
     return g.op("RandomUniformLike", self, low=float(from_), high=float(to))
@@ -518,6 +584,13 @@ def exponential(m: Numpy, state: RandomState, self: Array, lambd: float) -> tupl
         raise UsageError(f"exponential_: lambd must be positive, got {lambd}")
     numbers, blocks = _drawn(m, "exponential", state, self.shape, self.dtype)
     return (numbers / lambd).astype(self.dtype), blocks
+
+
+@exponential.parts
+def _(F: Ops, self: Tensor, lambd: float, generator: Draw) -> Tensor | None:
+    if self.dtype is not dtypes.float32 or not lambd > 0:
+        return None
+    return placed_exponential(F, generator, self.shape) / lambd
 
 
 @exponential.onnx
@@ -727,6 +800,12 @@ def normal(m: Numpy, state: RandomState, self: Array, mean: float, std: float) -
     _check_std(std)
     numbers, blocks = _drawn(m, "normal", state, self.shape, self.dtype)
     return (numbers * std + _in_both_parts(self, mean)).astype(self.dtype), blocks
+
+
+@normal.parts
+def _(F: Ops, self: Tensor, mean: float, std: float, generator: Draw) -> Tensor | None:
+    numbers = placed_normal(F, generator, self.shape, self.dtype) if self.dtype is dtypes.float32 and std >= 0 else None
+    return None if numbers is None else numbers * std + mean
 
 
 @normal.onnx

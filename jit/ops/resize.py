@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -137,8 +137,54 @@ def _declare(name: str, mode: str, rank: int, samples: Callable[[], Any]) -> tup
                      onnx=_ABSENT_BACKWARD, samples=_backward_samples(samples, rank))(
         _named(backward, "m grad_output output_size input_size", settings[1:]))  # fmt: skip
     back.type(_local(lambda g, output_size, input_size, *_: TensorType(g.dtype, tuple(input_size), None, g.device)))
+    if index:
+        parts = (partial(given, mode, rank) for given in (_copied, _summed))
+        op.parts(_named(next(parts), "F self", settings))
+        back.parts(_named(next(parts), "F grad_output output_size input_size", settings[1:]))
     _declare_vec(public, rank, index, samples)
     return op, back
+
+
+def _copied(mode: str, rank: int, F: Ops, self: Tensor, output_size: Ints, *scales: float | None) -> Tensor | None:
+    """Each entry repeated, where sizes grow by whole factors: copies and views, which kernels look through."""
+    sizes, factors = self.shape[-rank:], _factors(mode, self.shape[-rank:], output_size, scales)
+    if factors is None or self.device != "cpu":
+        return None
+    apart = [n for size in sizes for n in (size, 1)]
+    wide = [n for size, factor in zip(sizes, factors, strict=True) for n in (size, factor)]
+    repeated = F.expand(F.reshape(self, [*self.shape[:2], *apart]), [*self.shape[:2], *wide])
+    return F.reshape(repeated, [*self.shape[:2], *output_size])
+
+
+def _summed(
+    mode: str, rank: int, F: Ops, grad_output: Tensor, output_size: Ints, input_size: Ints, *scales: float | None
+) -> Tensor | None:
+    """The sums of what was repeated."""
+    sizes, factors = input_size[-rank:], _factors(mode, input_size[-rank:], output_size, scales)
+    if factors is None or grad_output.device != "cpu":
+        return None
+    apart = [n for size, factor in zip(sizes, factors, strict=True) for n in (size, factor)]
+    return F.sum(F.reshape(grad_output, [*input_size[:2], *apart]), list(range(3, 3 + 2 * rank, 2)))
+
+
+def _factors(
+    mode: str, sizes: Sequence[int], output: Sequence[int], scales: Sequence[float | None]
+) -> list[int] | None:
+    """The whole numbers by which sizes grow, if entries are repeated just so; None if not, or if nobody knows."""
+    found = []
+    for size, out, scale in zip(sizes, output, scales, strict=True):
+        known = type(size) is int and type(out) is int
+        factor = out // max(size, 1) if known else int(scale or 0)
+        if factor < 1 or str(size * factor) != str(out):
+            return None
+        if known:
+            exact = bool((nearest(mode, size, out, scale) == np.arange(out) // factor).all()) if out else False
+        else:  # then places are exact in single precision, whatever the sizes
+            exact = factor & (factor - 1) == 0 and scale == factor
+        if not exact:
+            return None
+        found.append(factor)
+    return found
 
 
 def _declare_vec(public: str, rank: int, index: bool, samples: Callable[[], Any]) -> None:
@@ -187,7 +233,7 @@ def _named(function: Callable[..., Any], leading: str, settings: Sequence[str]) 
     import inspect
 
     names = [*leading.split(), *settings]
-    function.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+    function.__signature__ = inspect.Signature(  # type: ignore[attr-defined,unused-ignore]
         [inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD) for n in names]
     )
     return _local(function)

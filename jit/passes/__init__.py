@@ -30,9 +30,9 @@ CLEANUP = ["dce", "canonicalize"]
 """The pipeline for readers: every recording goes through it. It gives the same bits with fewer nodes."""
 
 OPTIMIZE = [
-    "inline_composites", "infer_types", "constant_fold", "unroll", "spell_out", "absorb", "peephole", "lift_numbers",
-    "cse", "recognize_attention", "straighten", "dce", "batch_mm", "join_products", "cse", "straighten", "distribute",
-    "advance", "fuse", "canonicalize",
+    "inline_composites", "infer_types", "constant_fold", "unroll", "spell_out", "place_draws", "absorb", "peephole",
+    "lift_numbers", "cse", "recognize_attention", "straighten", "dce", "batch_mm", "join_products", "cse",
+    "straighten", "distribute", "advance", "fuse", "canonicalize",
 ]  # fmt: skip
 """Before a graph is run: composites become their parts, what need not be computed goes, and loops are fused."""
 

@@ -29,7 +29,7 @@ def _spelled(node: Node) -> bool:
         return False
     with node.graph.inserting_before(node):
         F = GraphBuilder(node.graph, node.stage, origin=node)
-        made = op.ask(op.spelling, [map_template(F.wrap, value) for value in arguments(node)[1]], F)
+        made = op.ask(op.spelling, map_template(F.wrap, arguments(node)[1]), F)
     if made is None:
         return False
     node.replace_with([part.value for part in (made if isinstance(made, (list, tuple)) else [made])])

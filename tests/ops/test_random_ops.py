@@ -57,6 +57,10 @@ DISTRIBUTIONS: dict[str, tuple[Callable[[jit.Tensor], jit.Tensor], Any]] = {
     "aten::normal.float_Tensor": (lambda x: jit.normal(1.0, x + 2), stats.norm(1, 2)),
     "aten::normal.float_float": (lambda x: jit.normal(1.0, 2.0, (COUNT,)), stats.norm(1, 2)),
     "aten::normal.functional": (lambda x: x.normal_(1, 2), stats.norm(1, 2)),
+    "aten::_begin_draw": (
+        lambda x: F._random_word(F.arange(COUNT), *F._begin_draw(COUNT // 4).unbind()) / 2**32 + 0.5,
+        stats.uniform(),
+    ),
     "aten::dropout": (lambda x: jit.dropout(x + 1, 0.5, True) / 2, half),
     "aten::native_dropout": (lambda x: jit.native_dropout(x + 1, 0.5, True)[0] / 2, half),
     "aten::feature_dropout": (lambda x: jit.feature_dropout(x.view(1, COUNT, 1) + 1, 0.5, True) / 2, half),

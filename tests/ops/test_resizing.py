@@ -185,3 +185,46 @@ def test_other_whole_numbers_have_no_middle(dtype: Any) -> None:
         with pytest.raises(jit.Error, match="interpolation between neighbours expects a floating tensor"):
             jit.trace(lambda t, mode=mode: interpolate(t, 5, mode=mode))(x)
     assert interpolate(jit.ones(1, 1, 3).to(dtype), 5).dtype is dtype
+
+
+# -- in plans ----------------------------------------------------------------------------------------------------
+
+GROWING: dict[str, tuple[dict[str, Any], bool]] = {
+    "by 2": (dict(scale_factor=2), True),
+    "by 3 and 2": (dict(size=(24, 14)), True),
+    "by 2, exact": (dict(scale_factor=2, mode="nearest-exact"), True),
+    "by 1": (dict(scale_factor=1), True),
+    "by one and a half": (dict(scale_factor=1.5), False),
+    "by 2, given less": (dict(size=(16, 14), scale_factor=None), True),
+    "smaller": (dict(size=(4, 3)), False),
+}
+"""Ways to resize an image of 8 x 7, and whether they repeat its entries a whole number of times."""
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+@pytest.mark.parametrize("name", GROWING, ids=[name.replace(" ", "_") for name in GROWING])
+def test_repeated_entries_are_views_and_sums(name: str, dtype: str) -> None:
+    """Plans compute whole factors without a call of the interpreter, with its bits, and both derivatives."""
+    options, is_whole = GROWING[name]
+
+    def step(x: jit.Tensor) -> tuple[jit.Tensor, ...]:
+        y = interpolate(x, **options)
+        (first,) = jit.grad((y * y).sum(), x, create_graph=True)
+        (second,) = jit.grad((first * first).sum(), x)
+        return y.detach(), first.detach(), second
+
+    x = jit.from_numpy(np.random.default_rng(0).integers(-2, 3, (2, 3, 8, 7)) / 2).to(getattr(jit, dtype))
+    x, traced = x.requires_grad_(), jit.trace(step)
+    for _ in range(3):
+        for found, expected in zip(traced(x), step(x), strict=True):
+            np.testing.assert_array_equal(found.double().numpy(), expected.double().numpy())
+    assert ("upsample" not in str(traced.graphs[-1].graph)) == is_whole
+
+
+def test_factors_of_images_of_any_size() -> None:
+    """Where sizes vary, factors are those that the user gives."""
+    for factor in (2, 3, 4, 2.5):
+        traced = jit.trace(lambda x, f=factor: interpolate(x, scale_factor=f))
+        for n in (4, 6, 6, 10, 7, 1):
+            x = jit.from_numpy(np.random.default_rng(n).standard_normal((n, 2, n, 5)))
+            np.testing.assert_array_equal(traced(x).numpy(), interpolate(x, scale_factor=factor).numpy())

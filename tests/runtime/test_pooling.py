@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import jit
+import jit.nn.functional as F
 from jit.ir import parse
 from jit.ir.errors import DimError
 from jit.ir.pooling import PoolGeometry
@@ -227,3 +229,51 @@ def test_other_means_are_left_to_the_interpreter(kind, why):
     pool = f"%0 : {kind}(1, 4, 4) = aten::avg_pool2d[kernel_size=[2, 2]{why}](%x)"
     text = f"graph(%x : {kind}(1, 8, 8)) {{ {pool} return (%0) }}"
     assert PlannedEngine(parse(text)).native_call(0) is None
+
+
+# -- what is spelled out -----------------------------------------------------------------------------------------
+
+SPELLED: dict[str, dict[str, Any]] = {
+    "side by side": dict(kernel_size=2),
+    "a rest that no window meets": dict(kernel_size=[3, 5]),
+    "overlapping": dict(kernel_size=3, stride=2, padding=1),
+    "without what is beside": dict(kernel_size=[3, 2], stride=1, padding=1, count_include_pad=False),
+    "by a number": dict(kernel_size=[2, 4], stride=[2, 4], divisor_override=3),
+    "beyond the stride": dict(kernel_size=2, stride=4),
+}
+"""Mean pooling whose gradients are other operators in plans."""
+PRECISION = {"float32": 3e-7, "float64": 5e-16, "float16": 0, "bfloat16": 0}
+
+
+@pytest.mark.parametrize("dtype", PRECISION)
+@pytest.mark.parametrize("name", SPELLED, ids=[name.replace(" ", "_") for name in SPELLED])
+def test_gradients_of_means(name: str, dtype: str) -> None:
+    """First and second derivatives in plans are those of the interpreter, but for the order of sums."""
+
+    def step(x: jit.Tensor) -> tuple[jit.Tensor, ...]:
+        y = F.avg_pool2d(x, **SPELLED[name])
+        (first,) = jit.grad((y * y).sum(), x, create_graph=True)
+        (second,) = jit.grad((first * first).sum(), x)
+        return y.detach(), first.detach(), second
+
+    traced = jit.trace(step)
+    for sizes in [(2, 3, 16, 18)] * 3 + [(3, 17, 11)] * 3:
+        x = jit.from_numpy(np.random.default_rng(0).standard_normal(sizes)).to(getattr(jit, dtype)).requires_grad_()
+        for found, expected in zip(traced(x), step(x), strict=True):
+            assert found.dtype is expected.dtype
+            error = np.abs((found.double() - expected.double()).numpy()).max()
+            assert error <= PRECISION[dtype] * max(np.abs(expected.double().numpy()).max(), 1)
+    text = str(traced.graphs[-1].graph)
+    assert "avg_pool2d_backward" not in text or (dtype in ("float16", "bfloat16") and name in HALVES_LEFT)
+
+
+HALVES_LEFT = ("overlapping", "without what is beside", "beyond the stride")
+"""Windows whose gradients are a convolution in plans, which there is none of for 16-bit floats."""
+
+
+def test_gradients_of_means_of_any_size() -> None:
+    traced = jit.trace(lambda x: jit.grad((F.avg_pool2d(x, 2) ** 2).sum(), x)[0])
+    for n in (4, 6, 6, 10, 7, 9, 2):
+        x = jit.from_numpy(np.random.default_rng(n).standard_normal((n, 2, n, 5))).requires_grad_()
+        expected = jit.grad((F.avg_pool2d(x, 2) ** 2).sum(), x)[0]
+        np.testing.assert_allclose(traced(x).numpy(), expected.numpy(), rtol=1e-14)

@@ -13,7 +13,7 @@ else:
         __name__,
         {
             "fusion": "fuse_conv_bn_eval fuse_conv_bn_weights fuse_linear_bn_eval fuse_linear_bn_weights",
-            "gradients": 
+            "gradients":
             "clip_grad_norm clip_grad_norm_ clip_grad_value clip_grad_value_ clip_grads_with_norm_ get_total_norm",
             "normed": "remove_weight_norm weight_norm",
             "spectral": "remove_spectral_norm spectral_norm",

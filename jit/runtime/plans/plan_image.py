@@ -200,7 +200,9 @@ class PlanImageWriter:
     def _offset(self, address: int, starts: Sequence[int]) -> int | None:
         """The place in the block of something whose address is given; None if it is not there."""
         found = bisect.bisect_right(starts, address) - 1
-        length, offset = self._arrays[starts[found]] if found >= 0 else (0, 0)
+        if found < 0:
+            return None
+        length, offset = self._arrays[starts[found]]
         within = address - starts[found]
         return offset + within if within < length else None
 

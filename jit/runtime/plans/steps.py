@@ -25,7 +25,7 @@ from jit.passes.support.spaces import is_made_up
 from ..kernels import fusion, split
 from ..kernels.nest import Buffer, pointwise_nest
 from ..kernels.nest_work import NestWork
-from ..products import conv_steps, epilogues, pooling_steps, products
+from ..products import conv_steps, epilogues, pooling_steps, products, row_sums
 from ..products.tiled import Tiled
 from . import copies, homes
 from .places import Held, Layout, MemoryBlock, Step, StepDeclined, Stretch, ValuePlace
@@ -442,6 +442,7 @@ _LIBRARY: dict[str, _Library] = {
     "maxima": _Library(pooling_steps.is_max_pool, pooling_steps.lower_max_pool),
     "maxima gradients": _Library(pooling_steps.is_max_unpool, pooling_steps.lower_max_unpool),
     "means": _Library(pooling_steps.is_mean_pool, pooling_steps.lower_mean_pool),
+    "sums of rows": _Library(row_sums.is_row_sum, row_sums.lower_row_sum),
     "attention": _Library(lambda node: False, lambda lowering, node: None),  # of GPUs alone, both
     "attention gradients": _Library(lambda node: False, lambda lowering, node: None),
 }

@@ -280,6 +280,20 @@ def norm(self: Any, p: Any, dim: Any, keepdim: Any, dtype: Any) -> Any:
     return vector_norm(self, 2 if p in (None, "fro") else p, dim, keepdim, dtype)
 
 
+@np.vectorize
+def random_word(index: int, seed: int, offset: int) -> int:
+    """A word of Philox4x32-10 in Python's integers, with its sign."""
+    block, mask = (int(offset) + int(index) // 4) % 2**64, 2**32 - 1
+    a, b, c, d = block & mask, block >> 32, 0, 0
+    low, high = int(seed) & mask, int(seed) >> 32 & mask
+    for turn in range(10):
+        first, second = a * 0xD2511F53, c * 0xCD9E8D57
+        keys = (low + turn * 0x9E3779B9) & mask, (high + turn * 0xBB67AE85) & mask
+        a, b, c, d = second >> 32 ^ b ^ keys[0], second & mask, first >> 32 ^ d ^ keys[1], first & mask
+    word = (a, b, c, d)[int(index) % 4]
+    return word - 2**32 if word >= 2**31 else word
+
+
 REFERENCES: dict[str, Any] = {
     # pointwise
     "aten::add": lambda self, other, alpha: np.add(self, other if alpha == 1 else np.multiply(other, alpha)),
@@ -411,6 +425,7 @@ REFERENCES: dict[str, Any] = {
     "aten::empty_like": lambda self, *options: np.zeros(self.shape),
     "aten::full_like": lambda self, fill_value, *options: np.full(self.shape, fill_value),
     "aten::scalar_tensor": lambda s, dtype, device: np.array(s),
+    "aten::_random_word": lambda *operands: random_word(*operands) if np.broadcast(*operands).size else operands[0],
     "aten::arange.start_step": arange,
     "aten::linspace": lambda start, end, steps, dtype, device: np.linspace(start, end, steps),
     "aten::eye.m": lambda n, m, dtype, device: np.equal.outer(np.arange(n), np.arange(m)),
