@@ -56,7 +56,7 @@ def attach(op: Op, values: Sequence[Any], outputs: Sequence[Tensor], original: T
         output.set_history(node, index)  # type: ignore[attr-defined]
     if original is not None:
         values = [original, *values[1:]]
-    savers = _savers(op, () if op.backward is not None else tuple(needs) if groups is None else node.grouped(needs))
+    savers = _savers(op, () if not op.derivatives else tuple(needs) if groups is None else node.grouped(needs))
     node.saved = {name: save(values, outputs, edges) for name, save in savers} if savers else {}
     return node
 
@@ -98,6 +98,8 @@ Saver = Callable[[Sequence[Any], Sequence[Tensor], Sequence[Edge | None]], Any]
 @cache
 def _savers(op: Op, needs: tuple[Any, ...]) -> list[tuple[str, Saver]]:
     """The values that derivative formulas of the arguments marked in `needs` ask for, and the way to keep each."""
+    if not op.is_differentiable:
+        return [(name, _saver(op, name)) for name in op.schema.argument_names]
     if op.backward is not None:
         rules = [op.backward]
     else:

@@ -11,6 +11,12 @@ Note [Histories of views]
         v.grad_fn          Select <- CopySlices        (the path replayed from b)
     CopySlices replays the path on gradients with differentiable ops, so it is right for any layout of memory and any
     order of derivatives.
+
+Note [Derivatives on arrays]
+    A formula in a dozen operators takes a dozen operators' time, and nearly all of them run where nobody looks at them.
+    So some operators have a derivative for numpy, too, which gives the same bits. It runs unless the derivative is
+    recorded, traced or profiled. A composite without formulas has then one node instead of those of its parts, and
+    saves its arguments; where that derivative does not do, the parts run again and are differentiated.
 """
 
 from __future__ import annotations
@@ -41,6 +47,7 @@ from jit.ir.dtypes import DType, from_numpy
 from jit.ir.errors import AutogradError
 from jit.ir.geometry import Geometry
 from jit.ir.op import Derivative
+from jit.runtime.arrays.execute import execute_gradients
 from jit.runtime.arrays.libraries import FINDERS, is_writable
 
 SPAN = 1 << 64
@@ -449,9 +456,35 @@ class OpNode(Node):
         if g is None:
             return [None] * len(self.edges)
         if not FINDERS:
-            return self._by_formulas(saved, g, needs)
+            return self._on_arrays(saved, g, needs) or self._by_formulas(saved, g, needs)
         with beside([g] if isinstance(g, Tensor) else g):
             return self._by_formulas(saved, g, needs)
+
+    def _on_arrays(self, saved: dict[str, Any], g: Any, needs: Sequence[bool]) -> list[Any] | None:
+        """The gradients by the derivative for numpy; None where somebody looks at operators, or that does not do."""
+        rule = self.op.numpy_gradients
+        if rule is None or context.GRAD_ENABLED.get() or context.TRACE.get() or context.PROFILE.get():
+            return None
+        known = {"g": g._array, "needs": needs}
+        for name in rule.names[1:]:
+            if name not in known:
+                value = saved[name]
+                known[name] = value._original(self) if type(value) is SavedTensor else value
+        arrays = [known[name] for name in rule.names if type(saved.get(name)) is SavedTensor]
+        found = execute_gradients(self.op, [known[name] for name in rule.names[1:]], [g._array, *arrays])
+        return None if found is None else [None if array is None else tensor_of(array) for array in found]
+
+    def _by_parts(self, saved: dict[str, Any], g: Any, needs: Sequence[bool]) -> list[Any]:
+        """The gradients of a composite that has no formulas, by those of its parts: these run again."""
+        from .engine import run_backward
+
+        create = context.GRAD_ENABLED.get()
+        with context.enable_grad():
+            values = [_unpacked(saved[name], self) for name in self.op.schema.argument_names]
+            wanted = [values[i] for i, need in zip(self.op.tensors, needs, strict=True) if need]
+            result = self.op.body(F, *values)
+        found = iter(run_backward([result], [g], wanted, create, create, within=True))
+        return [next(found) if need else None for need in needs]
 
     def _by_formulas(self, saved: dict[str, Any], g: Any, needs: Sequence[bool]) -> list[Any]:
         if not self.conjugated:
@@ -462,6 +495,8 @@ class OpNode(Node):
 
     def _formulas(self, saved: dict[str, Any], names: dict[str, Any], needs: Sequence[bool]) -> Sequence[Any]:
         op = self.op
+        if not op.is_differentiable:
+            return self._by_parts(saved, names["g"], needs)
         grouped = needs if self.groups is None else self.grouped(needs)
         if op.backward is not None:
             names["needs"] = grouped
@@ -518,6 +553,8 @@ def _rules(op: Op) -> tuple[Derivative | None, ...]:
 @functools.cache
 def _saves_elements(op: Op) -> bool:
     """Whether the derivative looks at elements of arguments or results; a derivative of sizes alone can run again."""
+    if not op.is_differentiable:
+        return True  # see Note [Derivatives on arrays]
     rules = [op.backward] if op.backward is not None else list(op.derivatives.values())
     held = {"out", *(op.schema.arguments[position].name for position in op.tensors)}
     return any(name in held for rule in rules for name in rule.names)
@@ -535,6 +572,11 @@ def _unpack(saved: Any, node: Node) -> Any:
     if type(saved) is tuple and any(isinstance(item, SavedTensor) for item in saved):
         return tuple(_unpack(item, node) for item in saved)
     return saved
+
+
+def _unpacked(saved: Any, node: Node) -> Any:
+    """A saved argument as a tensor that no other argument is, with a history that leads to what it was."""
+    return F.view_as(fresh := saved.unpack(node), fresh) if type(saved) is SavedTensor else saved
 
 
 class _Outputs(Sequence[Any]):

@@ -159,7 +159,11 @@ def _run_composite(op: Op, values: Sequence[Any]) -> Any:
     if not _records() or not _wants_gradient(op, values):
         return _run_whole(op, values)
     if not op.is_differentiable:
-        return _run_parts(op, values)
+        found = None if op.numpy_gradients is None else _whole(op, values)
+        if found is None:
+            return _run_parts(op, values)
+        derivatives.autograd.attach(op, values, [found])
+        return found
     context.GRAD_ENABLED.set(False)
     try:
         result = _run_whole(op, values)
@@ -171,12 +175,16 @@ def _run_composite(op: Op, values: Sequence[Any]) -> Any:
 
 def _run_whole(op: Op, values: Sequence[Any]) -> Any:
     """The result of a composite that needs no history of its parts: by its body for numpy, if it has one for these."""
-    watched = _trace() is not None or _profile() is not None or _region() is not None
-    if op.numpy_body is not None and not watched:  # nobody asks for the parts
-        found = execute_whole(op, [value._array if isinstance(value, Tensor) else value for value in values])
-        if found is not None:
-            return tensor_of(found)
-    return _run_parts(op, values)
+    found = None if op.numpy_body is None else _whole(op, values)
+    return _run_parts(op, values) if found is None else found
+
+
+def _whole(op: Op, values: Sequence[Any]) -> Tensor | None:
+    """The result of a composite by its body for numpy; None if that does not do, or somebody asks for the parts."""
+    if _trace() is not None or _profile() is not None or _region() is not None:
+        return None
+    found = execute_whole(op, [value._array if isinstance(value, Tensor) else value for value in values])
+    return None if found is None else tensor_of(found)
 
 
 def _run_parts(op: Op, values: Sequence[Any]) -> Any:

@@ -376,6 +376,61 @@ def scaled_dot_product_attention(
     return F.matmul(F.dropout(weights, dropout_p, True) if dropout_p > 0 else weights, value)
 
 
+@scaled_dot_product_attention.numpy
+def _(
+    m: Numpy, query: Array, key: Array, value: Array, attn_mask: Array | None, dropout_p: float, is_causal: bool,
+    scale: float | None, enable_gqa: bool,
+) -> Array | None:  # fmt: skip
+    """Batches of the same sizes, without a mask and dropout."""
+    if attn_mask is not None or is_causal or dropout_p > 0 or enable_gqa or 0 in (*query.shape, *key.shape):
+        return None
+    if query.ndim < 3 or query.shape[:-2] != key.shape[:-2] or query.shape[-1] != key.shape[-1]:
+        return None
+    if key.shape[:-1] != value.shape[:-1] or not value.size:
+        return None
+    weights = _weights_of(m, query * _factor(query, scale), key)
+    return _batches(m, weights, value).reshape(*query.shape[:-1], value.shape[-1])
+
+
+@scaled_dot_product_attention.numpy_grad
+def _(
+    m: Numpy, g: Array, needs: Sequence[bool], query: Array, key: Array, value: Array, scale: float | None
+) -> Sequence[Array | None]:
+    """The weights are computed again."""
+    factor = _factor(query, scale)
+    scaled = query * factor
+    weights = _weights_of(m, scaled, key)
+    by_weights = _batches(m, g, m.swapaxes(value, -1, -2))
+    by_scores = weights * (by_weights - m.sum(by_weights * weights, axis=-1, keepdims=True))
+    by_query = _batches(m, by_scores, key).reshape(query.shape) * factor if needs[0] else None
+    turned = (*key.shape[:-2], key.shape[-1], key.shape[-2])
+    by_key = None
+    if needs[1]:
+        by_key = m.swapaxes(_batches(m, m.swapaxes(scaled, -1, -2), by_scores).reshape(turned), -1, -2)
+    by_value = _batches(m, m.swapaxes(weights, -1, -2), g).reshape(value.shape) if needs[2] else None
+    return by_query, by_key, by_value, None
+
+
+def _factor(query: Array, scale: float | None) -> float:
+    return 1 / square_root(query.shape[-1]) if scale is None else scale
+
+
+def _batches(m: Numpy, left: Array, right: Array) -> Array:
+    """The products of two batches of matrices, whatever the dims in front."""
+    return m.matmul(left.reshape(-1, *left.shape[-2:]), right.reshape(-1, *right.shape[-2:]))
+
+
+def _weights_of(m: Numpy, scaled: Array, key: Array) -> Array:
+    """`_weights` without a mask, as one batch of matrices."""
+    scores = _batches(m, scaled, m.swapaxes(key, -1, -2))
+    top = m.max(scores, axis=-1, keepdims=True)
+    scores -= m.where(top == -math.inf, 0, top)
+    powers = m.exp(scores)
+    total = m.sum(powers, axis=-1, keepdims=True)
+    powers /= m.where(total == 0, 1, total)
+    return powers
+
+
 @scaled_dot_product_attention.samples
 def _() -> Iterator[Sample]:
     yield sample(make(2, 2, 3), make(2, 3, 3, seed=1), make(2, 3, 2, seed=2))
