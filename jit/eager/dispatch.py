@@ -22,7 +22,7 @@ from jit.ir.refusals import FOREIGN, refusal
 from jit.runtime.arrays.execute import execute, execute_whole
 from jit.runtime.arrays.libraries import FINDERS, is_writable, library_of
 
-from . import context, derivatives
+from . import context, derivatives, hot
 from .arguments import coerce
 from .autocasting import call_in_region, outside
 from .becoming import restride
@@ -93,7 +93,9 @@ def compute(op: Op, values: Sequence[Any]) -> list[Tensor]:
     kind = op.kind
     if kind == "random":
         return _draw(op, values, arrays)
-    results = execute(op, arrays)
+    results = hot.computed(op, arrays) if _trace() is None else None
+    if results is None:
+        results = execute(op, arrays)
     if kind != "view":
         return [tensor_of(results[0])] if len(results) == 1 else [tensor_of(result) for result in results]
     return [view_of(op, values, result, index) for index, result in enumerate(results)]
