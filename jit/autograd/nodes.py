@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jit.eager import context
+from jit.eager import context, hot
 from jit.eager.dispatch import beside, call
 from jit.eager.effects import note_write
 from jit.eager.hooks import HookTable, RemovableHandle
@@ -462,16 +462,15 @@ class OpNode(Node):
 
     def _on_arrays(self, saved: dict[str, Any], g: Any, needs: Sequence[bool]) -> list[Any] | None:
         """The gradients by the derivative for numpy; None where somebody looks at operators, or that does not do."""
-        rule = self.op.numpy_gradients
+        rule, formula = self.op.numpy_gradients, self.op.backward
         if rule is None or context.GRAD_ENABLED.get() or context.TRACE.get() or context.PROFILE.get():
             return None
-        known = {"g": g._array, "needs": needs}
-        for name in rule.names[1:]:
-            if name not in known:
-                value = saved[name]
-                known[name] = value._original(self) if type(value) is SavedTensor else value
-        arrays = [known[name] for name in rule.names if type(saved.get(name)) is SavedTensor]
-        found = execute_gradients(self.op, [known[name] for name in rule.names[1:]], [g._array, *arrays])
+        known = {name: v._original(self) if type(v) is SavedTensor else v for name, v in saved.items()}
+        arrays = [g._array, *[known[name] for name, value in saved.items() if type(value) is SavedTensor]]
+        known |= {"g": g._array, "needs": tuple(needs)}
+        found = None if formula is None else hot.gradients(formula, [known[name] for name in formula.names[1:]])
+        if found is None:
+            found = execute_gradients(self.op, [known[name] for name in rule.names[1:]], arrays)
         return None if found is None else [None if array is None else tensor_of(array) for array in found]
 
     def _by_parts(self, saved: dict[str, Any], g: Any, needs: Sequence[bool]) -> list[Any]:

@@ -14,7 +14,7 @@ Note [Hot operators]
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -23,6 +23,7 @@ import numpy as np
 from jit.ir import Graph, Op, TensorType, Value
 from jit.ir.dtypes import from_numpy
 from jit.ir.errors import Error
+from jit.ir.op import Derivative
 from jit.ir.settings import current_settings
 from jit.ir.types import UNDEFINED
 
@@ -56,18 +57,29 @@ def computed(op: Op, arrays: Sequence[Any]) -> list[Any] | None:
         arrays: Its arguments, tensors as arrays.
     """
     least = _least(op)
-    if least is None:
+    return None if least is None else _by_plan(op, lambda F, operands: F.call(op, operands), arrays, least)
+
+
+def gradients(rule: Derivative, values: Sequence[Any]) -> list[Any] | None:
+    """The gradients by a formula for all arguments, by its plan; None unless it is hot.
+
+    Args:
+        rule: The formula.
+        values: What it asks for behind the namespace, tensors as arrays.
+    """
+    return _by_plan(rule, lambda F, operands: rule.function(F, *operands), values, 1)
+
+
+def _by_plan(what: Any, write: Callable[[Any, Sequence[Any]], Any], values: Sequence[Any], least: int) -> Any:
+    kinds, most = _kinds(what, values)
+    if most < least:
         return None
-    key, most = _kinds(op, arrays)
-    if most < least or key is None:
-        return None
-    plan = _plans.get(key, _UNKNOWN)
+    plan = _plans.get(kinds, _UNKNOWN)
     if plan is _UNKNOWN:
-        plan = _counted(key, most, op, arrays)
+        plan = _counted(kinds, most, write, values)
     if plan is None or current_settings().deterministic:
         return None
-    found: list[Any] = plan.run(0, [array for array in arrays if type(array) is np.ndarray])[0]
-    return found
+    return plan.run(0, [value for value in values if type(value) is np.ndarray])[0]
 
 
 _UNKNOWN = object()
@@ -78,17 +90,19 @@ def _least(op: Op) -> int | None:
     """The fewest elements with which an operator pays as a native call; None if it never does."""
     if op.kind == "view" or op.kind == "random" or op.takes_lists or op.raises or op.measures or not op.tensors:
         return None
+    if op.kind == "composite":
+        return 1 if op.numpy_body is not None else None
     kernel = op.kernel
     if op.kind == "pointwise":
         return WEIGHT if kernel.cost >= COSTLY else MANY
     return 1 if kernel.terms is not None or kernel.step in _STEPS else None
 
 
-def _kinds(op: Op, arrays: Sequence[Any]) -> tuple[Any, int]:
-    """(what a plan depends on, or None if there is none for such arguments; the elements of the largest array)."""
-    kinds: list[Any] = [op]
+def _kinds(what: Any, values: Sequence[Any]) -> tuple[Any, int]:
+    """(what a plan depends on; the elements of the largest array)."""
+    kinds: list[Any] = [what]
     most = 0
-    for value in arrays:
+    for value in values:
         if type(value) is np.ndarray:
             most = max(most, value.size)
             kinds += (value.dtype.num, value.shape, value.strides)
@@ -99,23 +113,20 @@ def _kinds(op: Op, arrays: Sequence[Any]) -> tuple[Any, int]:
     return tuple(kinds), most
 
 
-def _counted(key: Any, most: int, op: Op, arrays: Sequence[Any]) -> Any:
+def _counted(key: Any, most: int, write: Callable[[Any, Sequence[Any]], Any], values: Sequence[Any]) -> Any:
     """Count a call; the plan if it was one too many."""
-    try:
-        count = _counts.get(key, 0) + 1 + most // WEIGHT
-    except TypeError:  # an argument that cannot be looked up
-        return None
+    count = _counts.get(key, 0) + 1 + most // WEIGHT
     if len(_counts) >= FORGOTTEN:
         _counts.clear()
     _counts[key] = count
     if count < ENOUGH or len(_plans) >= MOST or current_settings().deterministic:
         return None
-    _plans[key] = plan = _plan(op, arrays) if os.environ.get("JIT_NATIVE", "") != "0" else None
+    _plans[key] = plan = _plan(write, values) if os.environ.get("JIT_NATIVE", "") != "0" else None
     return plan
 
 
-def _plan(op: Op, arrays: Sequence[Any]) -> Any:
-    """The plan of an operator for arguments like these; None if it is more than one native call."""
+def _plan(write: Callable[[Any, Sequence[Any]], Any], values: Sequence[Any]) -> Any:
+    """The plan of what `write` writes for arguments like these; None if it is more than one native call."""
     from jit.passes import OPTIMIZE, run
     from jit.passes.support.builder import GraphBuilder
     from jit.runtime.kernels.fusion import supports
@@ -125,9 +136,8 @@ def _plan(op: Op, arrays: Sequence[Any]) -> Any:
     F = GraphBuilder(graph)
     kernels = {"supported": supports}
     try:
-        operands = [F.wrap(graph.add_input(_type(a))) if type(a) is np.ndarray else a for a in arrays]
-        results = F.call(op, operands)
-        graph.set_return([_returned(r.value) for r in (results if isinstance(results, list) else [results])])
+        results = write(F, [F.wrap(graph.add_input(_type(v))) if type(v) is np.ndarray else v for v in values])
+        graph.set_return([_returned(r) for r in (results if isinstance(results, (list, tuple)) else [results])])
         run(graph, OPTIMIZE, options={"distribute": kernels, "fuse": kernels})
         plan = PlannedEngine(graph)
     except Error:
@@ -136,8 +146,8 @@ def _plan(op: Op, arrays: Sequence[Any]) -> Any:
     return plan if len(program.instructions) == len(plan.natives[0]) == 1 else None
 
 
-def _returned(value: Value) -> Value | None:
-    return None if value.type is UNDEFINED else value
+def _returned(result: Any) -> Value | None:
+    return None if result is None or result.value.type is UNDEFINED else result.value
 
 
 def _type(array: Any) -> TensorType:
