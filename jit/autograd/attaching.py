@@ -40,12 +40,16 @@ def attach(op: Op, values: Sequence[Any], outputs: Sequence[Tensor], original: T
     groups = tuple([_length(values[i]) for i in op.tensors]) if op.takes_lists else None
     edges, metas, needs = [], [], []
     for tensor in map(values.__getitem__, op.tensors) if groups is None else _flat(op, values):
-        edge = edge_of(tensor)
-        edges.append(edge)
-        metas.append(None if edge is None else meta_of(tensor))
-        needs.append(edge is not None)
+        if tensor is None or (type(tensor) is Tensor and tensor._viewed is None) or (edge := edge_of(tensor)) is None:
+            edges.append(None)
+            metas.append(None)
+            needs.append(False)
+        else:
+            edges.append(edge)
+            metas.append(meta_of(tensor))
+            needs.append(True)
     node = OpNode(op, edges, groups, len(outputs))
-    node.metas = metas
+    node.metas, node.needs = metas, needs
     node.place = context.user_place(OWN_CALLERS)
     if outputs[carrying[0]]._array.dtype.kind == "c":
         node.conjugated = op.holomorphic
@@ -61,7 +65,7 @@ def attach(op: Op, values: Sequence[Any], outputs: Sequence[Tensor], original: T
     return node
 
 
-OWN_CALLERS = 5
+OWN_CALLERS = 4
 """The least number of functions of this package that lead from a user's line to `attach`, that one included."""
 
 

@@ -408,6 +408,8 @@ class OpNode(Node):
 
     saved: dict[str, Any] | None = None
     """The values that the formulas name: SavedTensors, Metas and plain values."""
+    needs: Sequence[bool] = ()
+    """For each edge, whether it is there."""
     metas: Sequence[Meta | None] = ()
     """One for each edge, for reducing the gradient of a broadcast argument."""
     conjugated = False

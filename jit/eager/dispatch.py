@@ -45,6 +45,8 @@ def call_fitting(op: Op, values: Sequence[Any]) -> Any:
     """`call` for values that `jit.eager.arguments` has brought to what the schema says."""
     if _region() is not None:
         return call_in_region(op, values, _call)
+    if _trace() is None and _profile() is None:
+        return _run(op, values)
     return _call(op, values)
 
 
