@@ -40,7 +40,13 @@ def attach(op: Op, values: Sequence[Any], outputs: Sequence[Tensor], original: T
     groups = tuple([_length(values[i]) for i in op.tensors]) if op.takes_lists else None
     edges, metas, needs = [], [], []
     for tensor in map(values.__getitem__, op.tensors) if groups is None else _flat(op, values):
-        if tensor is None or (type(tensor) is Tensor and tensor._viewed is None) or (edge := edge_of(tensor)) is None:
+        if type(tensor) is Variable and tensor._viewed is None and (source := tensor._grad_fn) is not None:
+            edge = _tuple(Edge, (source, tensor._output_nr))  # what `edge_of` does, without the call
+        elif tensor is None or (type(tensor) is Tensor and tensor._viewed is None):
+            edge = None
+        else:
+            edge = edge_of(tensor)
+        if edge is None:
             edges.append(None)
             metas.append(None)
             needs.append(False)
@@ -65,6 +71,7 @@ def attach(op: Op, values: Sequence[Any], outputs: Sequence[Tensor], original: T
     return node
 
 
+_tuple = tuple.__new__
 OWN_CALLERS = 4
 """The least number of functions of this package that lead from a user's line to `attach`, that one included."""
 

@@ -99,9 +99,9 @@ class Task:
 
     def _go_on(self, node: Node, is_plain: bool) -> None:
         """Run a node and hand its results on; `is_plain` if nobody looks at nodes that have no hooks."""
-        pending = self.pending
+        pending, buffers = self.pending, self.buffers
         del pending[node]
-        gradients = self.buffers.pop(node, None) or [None] * node.outputs
+        gradients = buffers.pop(node, None) or [None] * node.outputs
         if is_plain and type(node) is OpNode and not _is_hooked(node) and _is_any(gradients):
             results = node.apply(gradients, node.needs)
             if not self.keep and not node.is_inner:
@@ -113,15 +113,19 @@ class Task:
         for edge, result in zip(node.edges, results, strict=True):
             if edge is None:
                 continue
+            target, index = edge
             if result is not None:
-                self.add(edge, result)
-            target = edge[0]
+                slots = buffers.get(target)
+                if slots is None:
+                    slots = buffers[target] = [None] * target.outputs
+                have = slots[index]
+                slots[index] = result if have is None else have + result
             pending[target] = left = pending[target] - 1
             if left:
                 continue
             if is_plain and type(target) is AccumulateGrad and not _is_hooked(target) and not target.variable.__dict__:
                 del pending[target]
-                target.apply(self.buffers.pop(target, None) or _NOTHING, ())
+                target.apply(buffers.pop(target, None) or _NOTHING, ())
             else:
                 heapq.heappush(self.ready, (-target.serial, target))
 

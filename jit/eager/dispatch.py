@@ -28,6 +28,7 @@ from .autocasting import call_in_region, outside
 from .becoming import restride
 from .effects import note_write
 from .generators import default_generator
+from .hot import LEAST
 from .namespace import F
 from .proxies import TracedScalar, concrete
 from .tensors import Tensor, Variable, requires_grad, root_of, tensor_of, variable_of
@@ -72,7 +73,7 @@ def _run(op: Op, values: Sequence[Any]) -> Any:
     if op.kind == "composite":
         return _run_composite(op, values)
     outputs = compute(op, values)
-    if _records() and _wants_gradient(op, values) and op.is_differentiable:
+    if _records() and _wants_gradient(op, values) and (op.derivatives or op.backward is not None):
         derivatives.autograd.attach(op, values, outputs)
     return outputs[0] if op.gives_one else pack(op, outputs)
 
@@ -95,7 +96,7 @@ def compute(op: Op, values: Sequence[Any]) -> list[Tensor]:
     kind = op.kind
     if kind == "random":
         return _draw(op, values, arrays)
-    results = hot.computed(op, arrays) if _trace() is None else None
+    results = None if LEAST[op] is None or _trace() is not None else hot.computed(op, arrays)
     if results is None:
         results = execute(op, arrays)
     if kind != "view":
@@ -103,11 +104,14 @@ def compute(op: Op, values: Sequence[Any]) -> list[Tensor]:
     return [view_of(op, values, result, index) for index, result in enumerate(results)]
 
 
+_NUMBERS = frozenset((int,))
 _PLAIN = frozenset((int, float, bool, type(None), str, dtypes.DType))
 
 
 def _array(value: Any) -> Any:
     if type(value) is tuple:
+        if _NUMBERS.issuperset(map(type, value)):  # mostly sizes
+            return value
         return tuple([item._array if isinstance(item, Tensor) else _array(item) for item in value])
     return concrete(value) if type(value) is TracedScalar else value
 

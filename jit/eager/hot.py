@@ -14,8 +14,7 @@ Note [Hot operators]
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from functools import cache
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -56,8 +55,8 @@ def computed(op: Op, arrays: Sequence[Any]) -> list[Any] | None:
         op: The operator.
         arrays: Its arguments, tensors as arrays.
     """
-    least = _least(op)
-    return None if least is None else _by_plan(op, lambda F, operands: F.call(op, operands), arrays, least)
+    least = LEAST[op]
+    return None if least is None else _by_plan(op, arrays, least)
 
 
 def gradients(rule: Derivative, values: Sequence[Any]) -> list[Any] | None:
@@ -67,27 +66,34 @@ def gradients(rule: Derivative, values: Sequence[Any]) -> list[Any] | None:
         rule: The formula.
         values: What it asks for behind the namespace, tensors as arrays.
     """
-    return _by_plan(rule, lambda F, operands: rule.function(F, *operands), values, 1)
+    return _by_plan(rule, values, 1)
 
 
-def _by_plan(what: Any, write: Callable[[Any, Sequence[Any]], Any], values: Sequence[Any], least: int) -> Any:
+def _by_plan(what: Op | Derivative, values: Sequence[Any], least: int) -> Any:
     kinds, most = _kinds(what, values)
     if most < least:
         return None
     plan = _plans.get(kinds, _UNKNOWN)
     if plan is _UNKNOWN:
-        plan = _counted(kinds, most, write, values)
-    if plan is None or current_settings().deterministic:
-        return None
-    return plan.run(0, [value for value in values if type(value) is np.ndarray])[0]
+        plan = _counted(kinds, most, what, values)
+    return None if plan is None or current_settings().deterministic else plan(values)
 
 
 _UNKNOWN = object()
 
 
-@cache
+class _Least(dict[Op, "int | None"]):
+    """Of each operator, the fewest elements with which it pays as a native call; None if it never does."""
+
+    def __missing__(self, op: Op) -> int | None:
+        self[op] = found = _least(op)
+        return found
+
+
+LEAST = _Least()
+
+
 def _least(op: Op) -> int | None:
-    """The fewest elements with which an operator pays as a native call; None if it never does."""
     if op.kind == "view" or op.kind == "random" or op.takes_lists or op.raises or op.measures or not op.tensors:
         return None
     if op.kind == "composite":
@@ -113,7 +119,7 @@ def _kinds(what: Any, values: Sequence[Any]) -> tuple[Any, int]:
     return tuple(kinds), most
 
 
-def _counted(key: Any, most: int, write: Callable[[Any, Sequence[Any]], Any], values: Sequence[Any]) -> Any:
+def _counted(key: Any, most: int, what: Op | Derivative, values: Sequence[Any]) -> Any:
     """Count a call; the plan if it was one too many."""
     count = _counts.get(key, 0) + 1 + most // WEIGHT
     if len(_counts) >= FORGOTTEN:
@@ -121,12 +127,30 @@ def _counted(key: Any, most: int, write: Callable[[Any, Sequence[Any]], Any], va
     _counts[key] = count
     if count < ENOUGH or len(_plans) >= MOST or current_settings().deterministic:
         return None
-    _plans[key] = plan = _plan(write, values) if os.environ.get("JIT_NATIVE", "") != "0" else None
+    _plans[key] = plan = _plan(what, values) if os.environ.get("JIT_NATIVE", "") != "0" else None
     return plan
 
 
-def _plan(write: Callable[[Any, Sequence[Any]], Any], values: Sequence[Any]) -> Any:
-    """The plan of what `write` writes for arguments like these; None if it is more than one native call."""
+class _Call:
+    """A native call that takes the arguments of an operator.
+
+    Args:
+        native: The call.
+        reads: The places among the arguments of the arrays that it takes.
+        results: The place of each result among those of the call; None for what was not wanted.
+    """
+
+    def __init__(self, native: Any, reads: list[int], results: list[int | None]) -> None:
+        self._native, self._reads, self._results = native, reads, results
+        self._gives_all = results == list(range(len(results)))
+
+    def __call__(self, values: Sequence[Any]) -> Sequence[Any]:
+        found: Sequence[Any] = self._native([values[place] for place in self._reads])
+        return found if self._gives_all else [None if place is None else found[place] for place in self._results]
+
+
+def _plan(what: Op | Derivative, values: Sequence[Any]) -> _Call | None:
+    """The call that computes an operator or a formula for arguments like these; None if there is not one for all."""
     from jit.passes import OPTIMIZE, run
     from jit.passes.support.builder import GraphBuilder
     from jit.runtime.kernels.fusion import supports
@@ -136,14 +160,20 @@ def _plan(write: Callable[[Any, Sequence[Any]], Any], values: Sequence[Any]) -> 
     F = GraphBuilder(graph)
     kernels = {"supported": supports}
     try:
-        results = write(F, [F.wrap(graph.add_input(_type(v))) if type(v) is np.ndarray else v for v in values])
+        operands = [F.wrap(graph.add_input(_type(v))) if type(v) is np.ndarray else v for v in values]
+        results = F.call(what, operands) if isinstance(what, Op) else what.function(F, *operands)
         graph.set_return([_returned(r) for r in (results if isinstance(results, (list, tuple)) else [results])])
         run(graph, OPTIMIZE, options={"distribute": kernels, "fuse": kernels})
         plan = PlannedEngine(graph)
     except Error:
         return None
-    (program,) = plan.programs
-    return plan if len(program.instructions) == len(plan.natives[0]) == 1 else None
+    native, (program,) = plan.native_call(0), plan.programs
+    outputs = [None if output is None else output.index for output in program.outputs]
+    if native is None or not {*outputs} <= {None, *native.results}:
+        return None
+    places = [place for place, value in enumerate(values) if type(value) is np.ndarray]
+    reads = [places[program.inputs.index(register)] for register in native.reads]
+    return _Call(native, reads, [None if register is None else native.results.index(register) for register in outputs])
 
 
 def _returned(result: Any) -> Value | None:
