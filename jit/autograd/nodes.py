@@ -463,17 +463,25 @@ class OpNode(Node):
             return self._by_formulas(saved, g, needs)
 
     def _on_arrays(self, saved: dict[str, Any], g: Any, needs: Sequence[bool]) -> list[Any] | None:
-        """The gradients by the derivative for numpy; None where somebody looks at operators, or that does not do."""
-        rule, formula = self.op.numpy_gradients, self.op.backward
-        if rule is None or context.GRAD_ENABLED.get() or context.TRACE.get() or context.PROFILE.get():
+        """The gradients without a tensor in between; None where somebody looks at operators, or that does not do."""
+        op = self.op
+        if op.numpy_gradients is None and hot.FORMULAS[op] is None:
             return None
-        known = {name: v._original(self) if type(v) is SavedTensor else v for name, v in saved.items()}
-        arrays = [g._array, *[known[name] for name, value in saved.items() if type(value) is SavedTensor]]
-        known |= {"g": g._array, "needs": tuple(needs)}
-        found = None if formula is None else hot.gradients(formula, [known[name] for name in formula.names[1:]])
+        if context.GRAD_ENABLED.get() or context.TRACE.get() or context.PROFILE.get() or self.conjugated:
+            return None
+        several = type(g) is tuple
+        given = tuple([None if each is None else each._array for each in g]) if several else g._array
+        known = {name: _array_of(value, self) for name, value in saved.items()}
+        found = None if hot.FORMULAS[op] is None else hot.gradients(op, tuple(needs), given, known)
+        if found is None and op.numpy_gradients is not None:
+            arrays = [known[name] for name, value in saved.items() if type(value) is SavedTensor]
+            known |= {"g": given, "needs": needs}
+            values = [known[name] for name in op.numpy_gradients.names[1:]]
+            found = execute_gradients(op, values, [*(given if several else (given,)), *arrays])
         if found is None:
-            found = execute_gradients(self.op, [known[name] for name in rule.names[1:]], arrays)
-        return None if found is None else [None if array is None else tensor_of(array) for array in found]
+            return None
+        storage = g._storage if op.kind == "view" and not several else None
+        return [None if array is None else tensor_of(array, storage) for array in found]
 
     def _by_parts(self, saved: dict[str, Any], g: Any, needs: Sequence[bool]) -> list[Any]:
         """The gradients of a composite that has no formulas, by those of its parts: these run again."""
@@ -496,12 +504,13 @@ class OpNode(Node):
 
     def _formulas(self, saved: dict[str, Any], names: dict[str, Any], needs: Sequence[bool]) -> Sequence[Any]:
         op = self.op
-        if not op.is_differentiable:
+        if not op.is_differentiable and (context.GRAD_ENABLED.get() or context.TRACE.get() or context.PROFILE.get()):
             return self._by_parts(saved, names["g"], needs)
         grouped = needs if self.groups is None else self.grouped(needs)
-        if op.backward is not None:
+        whole = op.backward or op.whole_gradients
+        if whole is not None:
             names["needs"] = grouped
-            return self._flat(op.backward.function(*self._lookup(op.backward.names, saved, names)))
+            return self._flat(whole.function(*self._lookup(whole.names, saved, names)))
         results = []
         for rule, need in zip(_rules(op), grouped, strict=True):
             wanted = any(need) if type(need) is tuple else need
@@ -573,6 +582,19 @@ def _unpack(saved: Any, node: Node) -> Any:
     if type(saved) is tuple and any(isinstance(item, SavedTensor) for item in saved):
         return tuple(_unpack(item, node) for item in saved)
     return saved
+
+
+def _array_of(saved: Any, node: Node) -> Any:
+    """What was saved, tensors as arrays; of several outputs, None for those that were changed: most are not read."""
+    if type(saved) is SavedTensor:
+        return saved._original(node)
+    if type(saved) is tuple:
+        return tuple([_unchanged(item, node) if type(item) is SavedTensor else item for item in saved])
+    return saved
+
+
+def _unchanged(saved: SavedTensor, node: Node) -> Any:
+    return saved._original(node) if saved.storage.version == saved.version else None
 
 
 def _unpacked(saved: Any, node: Node) -> Any:

@@ -167,7 +167,7 @@ def _run_composite(op: Op, values: Sequence[Any]) -> Any:
     if not _records() or not _wants_gradient(op, values):
         return _run_whole(op, values)
     if not op.is_differentiable:
-        found = None if op.numpy_gradients is None else _whole(op, values)
+        found = None if op.whole_gradients is None else _whole(op, values)
         if found is None:
             return _run_parts(op, values)
         derivatives.autograd.attach(op, values, [found])

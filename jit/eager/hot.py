@@ -14,7 +14,7 @@ Note [Hot operators]
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -59,21 +59,37 @@ def computed(op: Op, arrays: Sequence[Any]) -> list[Any] | None:
     return None if least is None else _by_plan(op, arrays, least)
 
 
-def gradients(rule: Derivative, values: Sequence[Any]) -> list[Any] | None:
-    """The gradients by a formula for all arguments, by its plan; None unless it is hot.
+def gradients(op: Op, needs: tuple[bool, ...], g: Any, saved: Mapping[str, Any]) -> Sequence[Any] | None:
+    """The gradients of an operator's tensors by the plan of its formulas; None unless they are hot.
 
     Args:
-        rule: The formula.
-        values: What it asks for behind the namespace, tensors as arrays.
+        op: The operator, which is in `FORMULAS`.
+        needs: For each tensor, whether its gradient is wanted.
+        g: The gradient of the result.
+        saved: What the formulas ask for besides, by name, tensors as arrays; several outputs as a tuple of them.
     """
-    return _by_plan(rule, values, 1)
+    values = [g]
+    for name in FORMULAS[op] or ():
+        value = saved.get(name)
+        if name == "out" and type(value) is tuple:
+            values += value
+        else:
+            values.append(value)
+    return _by_plan((op, needs), values, 1)
 
 
-def _by_plan(what: Op | Derivative, values: Sequence[Any], least: int) -> Any:
+What = Op | tuple[Op, tuple[bool, ...]]
+"""An operator, or its formulas for the gradients of some tensors."""
+
+
+def _by_plan(what: What, values: Sequence[Any], least: int) -> Any:
     kinds, most = _kinds(what, values)
     if most < least:
         return None
-    plan = _plans.get(kinds, _UNKNOWN)
+    try:
+        plan = _plans.get(kinds, _UNKNOWN)
+    except TypeError:  # an argument that cannot be looked up
+        return None
     if plan is _UNKNOWN:
         plan = _counted(kinds, most, what, values)
     return None if plan is None or current_settings().deterministic else plan(values)
@@ -91,6 +107,53 @@ class _Least(dict[Op, "int | None"]):
 
 
 LEAST = _Least()
+
+
+class _Formulas(dict[Op, "tuple[str, ...] | None"]):
+    """Of each operator whose formulas pay as a native call, what they ask for but the namespace, `g` and `needs`."""
+
+    def __missing__(self, op: Op) -> tuple[str, ...] | None:
+        self[op] = found = _names_of(op) if _has_hot_formulas(op) else None
+        return found
+
+
+FORMULAS = _Formulas()
+
+
+def _has_hot_formulas(op: Op) -> bool:
+    if LEAST[op] is None or len(op.differentiable) > 1 or op.schema.returns[0].type.is_list:
+        return False
+    if op.whole_gradients is not None:
+        return True
+    if op.kind == "pointwise":
+        return len(op.tensors) == 1 and op.kernel.cost >= COSTLY
+    return op.backward is not None or (bool(op.derivatives) and op.kernel.form == "norm")
+
+
+def _rules(op: Op) -> list[Derivative]:
+    whole = op.backward or op.whole_gradients
+    return list(op.derivatives.values()) if whole is None else [whole]
+
+
+def _names_of(op: Op) -> tuple[str, ...]:
+    names = dict.fromkeys(name for rule in _rules(op) for name in rule.names)
+    return tuple([name for name in names if name not in ("F", "g", "needs")])
+
+
+def _written(F: Any, op: Op, needs: Sequence[bool], values: Sequence[Any]) -> Sequence[Any]:
+    """The gradients in operators of `F`, as far as they are wanted."""
+    given: dict[str, Any] = {"F": F, "g": values[0], "needs": needs}
+    rest = iter(values[1:])
+    for name in FORMULAS[op] or ():
+        several = name == "out" and len(op.schema.returns) > 1
+        given[name] = tuple([next(rest) for _ in op.schema.returns]) if several else next(rest)
+    whole = op.backward or op.whole_gradients
+    if whole is not None:
+        found = whole.function(*[given[name] for name in whole.names])
+    else:
+        rules = [op.derivatives.get(op.arguments[i].name) for i in op.tensors]
+        found = [r and r.function(*[given[name] for name in r.names]) for r in rules]
+    return [result if need else None for result, need in zip(found, needs, strict=True)]
 
 
 def _least(op: Op) -> int | None:
@@ -119,7 +182,7 @@ def _kinds(what: Any, values: Sequence[Any]) -> tuple[Any, int]:
     return tuple(kinds), most
 
 
-def _counted(key: Any, most: int, what: Op | Derivative, values: Sequence[Any]) -> Any:
+def _counted(key: Any, most: int, what: What, values: Sequence[Any]) -> Any:
     """Count a call; the plan if it was one too many."""
     count = _counts.get(key, 0) + 1 + most // WEIGHT
     if len(_counts) >= FORGOTTEN:
@@ -149,7 +212,7 @@ class _Call:
         return found if self._gives_all else [None if place is None else found[place] for place in self._results]
 
 
-def _plan(what: Op | Derivative, values: Sequence[Any]) -> _Call | None:
+def _plan(what: What, values: Sequence[Any]) -> _Call | None:
     """The call that computes an operator or a formula for arguments like these; None if there is not one for all."""
     from jit.passes import OPTIMIZE, run
     from jit.passes.support.builder import GraphBuilder
@@ -161,11 +224,11 @@ def _plan(what: Op | Derivative, values: Sequence[Any]) -> _Call | None:
     kernels = {"supported": supports}
     try:
         operands = [F.wrap(graph.add_input(_type(v))) if type(v) is np.ndarray else v for v in values]
-        results = F.call(what, operands) if isinstance(what, Op) else what.function(F, *operands)
+        results = F.call(what, operands) if isinstance(what, Op) else _written(F, *what, operands)
         graph.set_return([_returned(r) for r in (results if isinstance(results, (list, tuple)) else [results])])
         run(graph, OPTIMIZE, options={"distribute": kernels, "fuse": kernels})
         plan = PlannedEngine(graph)
-    except Error:
+    except (Error, AttributeError, TypeError):  # of formulas that read what only tensors have
         return None
     native, (program,) = plan.native_call(0), plan.programs
     outputs = [None if output is None else output.index for output in program.outputs]

@@ -121,7 +121,9 @@ class Op:
         gives the bits that the parts give, or None where these have to compute; see `execute_whole`."""
         self.numpy_gradients: Derivative | None = None
         """The derivative of all arguments for numpy: the bits that the formulas give, or None where these have to
-        compute. A composite that has no formulas then has a node of its own; see Note [Derivatives on arrays]."""
+        compute; see Note [Derivatives on arrays] in `jit.autograd.nodes`."""
+        self.whole_gradients: Derivative | None = None
+        """Composites without a derivative: the formula where nobody looks at their parts, which then have one node."""
         self.keeps_numbers = False
         """Whether numbers become elements of its result, so that numbers which its dtype cannot hold are refused."""
         self.tells_numbers = False
@@ -211,6 +213,12 @@ class Op:
         """Attach a derivative for numpy alone: `def _(m, g, needs, ...)` returns a gradient per tensor, or None."""
         self._same_module(function)
         self.numpy_gradients = self._derivative(function)
+        return function
+
+    def whole_grad(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Attach the formula by which a composite is differentiated as a whole where its body for numpy ran."""
+        self._same_module(function)
+        self.whole_gradients = self._derivative(function)
         return function
 
     def terms(self, function: Callable[..., Any]) -> Callable[..., Any]:

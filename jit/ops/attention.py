@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -392,26 +392,22 @@ def _(
     return _batches(m, weights, value).reshape(*query.shape[:-1], value.shape[-1])
 
 
-@scaled_dot_product_attention.numpy_grad
+@scaled_dot_product_attention.whole_grad
 def _(
-    m: Numpy, g: Array, needs: Sequence[bool], query: Array, key: Array, value: Array, scale: float | None
-) -> Sequence[Array | None]:
+    F: Ops, g: Tensor, needs: Sequence[bool], query: Tensor, key: Tensor, value: Tensor, scale: float | None
+) -> Sequence[Tensor | None]:
     """The weights are computed again."""
     factor = _factor(query, scale)
     scaled = query * factor
-    weights = _weights_of(m, scaled, key)
-    by_weights = _batches(m, g, m.swapaxes(value, -1, -2))
-    by_scores = weights * (by_weights - m.sum(by_weights * weights, axis=-1, keepdims=True))
-    by_query = _batches(m, by_scores, key).reshape(query.shape) * factor if needs[0] else None
-    turned = (*key.shape[:-2], key.shape[-1], key.shape[-2])
-    by_key = None
-    if needs[1]:
-        by_key = m.swapaxes(_batches(m, m.swapaxes(scaled, -1, -2), by_scores).reshape(turned), -1, -2)
-    by_value = _batches(m, m.swapaxes(weights, -1, -2), g).reshape(value.shape) if needs[2] else None
-    return by_query, by_key, by_value, None
+    weights = F._safe_softmax(F.matmul(scaled, F.transpose(key, -2, -1)), -1)
+    by_weights = F.matmul(g, F.transpose(value, -2, -1))
+    by_scores = F._softmax_backward_data(by_weights, weights, -1, weights.dtype)
+    by_query = F.matmul(by_scores, key) * factor if needs[0] else None
+    by_key = F.matmul(F.transpose(by_scores, -2, -1), scaled) if needs[1] else None
+    return by_query, by_key, F.matmul(F.transpose(weights, -2, -1), g) if needs[2] else None, None
 
 
-def _factor(query: Array, scale: float | None) -> float:
+def _factor(query: Any, scale: float | None) -> float:
     return 1 / square_root(query.shape[-1]) if scale is None else scale
 
 
