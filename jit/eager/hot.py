@@ -36,8 +36,8 @@ FORGOTTEN = 1 << 13
 """The counts that are kept, before counting begins anew."""
 COSTLY = 8
 """The instructions of a pointwise operator that numpy does in several passes."""
-MANY = 1 << 14
-"""The elements from which on any pointwise operator counts."""
+FEW, MANY = 1 << 8, 1 << 12
+"""The elements from which on such a one counts, and any pointwise operator."""
 
 _STEPS = frozenset((
     "convolution", "convolution gradients", "maxima", "maxima gradients", "means", "attention", "attention gradients",
@@ -163,7 +163,7 @@ def _least(op: Op) -> int | None:
         return 1 if op.numpy_body is not None else None
     kernel = op.kernel
     if op.kind == "pointwise":
-        return WEIGHT if kernel.cost >= COSTLY else MANY
+        return FEW if kernel.cost >= COSTLY else MANY
     return 1 if kernel.terms is not None or kernel.step in _STEPS else None
 
 
