@@ -83,7 +83,7 @@ __all__ = [
     "nn", "no_grad", "optim", "pi", "preserve_format", "scope", "seed", "set_grad_enabled", "set_rng_state", "short",
     "sym_float", "sym_int", "sym_sqrt", "tensor", "trace", "uint8", "use_deterministic_algorithms", "device",
     "get_default_device", "get_num_interop_threads", "get_num_threads", "set_default_device",
-    "set_num_interop_threads", "set_num_threads",
+    "get_printoptions", "set_num_interop_threads", "set_num_threads", "set_printoptions",
 ]  # fmt: skip
 """The public names written by hand; operators come from the registry, see `jit.eager.functions.public`."""
 
@@ -95,6 +95,7 @@ _load, _loadable = _late(
         "autograd.recomputing": "checkpoint checkpoint_sequential",
         "backends": "are_deterministic_algorithms_enabled use_deterministic_algorithms",
         "eager.parallel": "get_num_interop_threads get_num_threads set_num_interop_threads set_num_threads",
+        "eager.showing": "get_printoptions set_printoptions",
         "inspection.covering": "coverage",
         "library.limits": "finfo iinfo",
         "library.size_numbers": "sym_float sym_int sym_sqrt",

@@ -24,6 +24,8 @@ from jit.eager.parallel import get_num_interop_threads as get_num_interop_thread
 from jit.eager.parallel import get_num_threads as get_num_threads
 from jit.eager.parallel import set_num_interop_threads as set_num_interop_threads
 from jit.eager.parallel import set_num_threads as set_num_threads
+from jit.eager.showing import get_printoptions as get_printoptions
+from jit.eager.showing import set_printoptions as set_printoptions
 from jit.inspection.covering import coverage as coverage
 from jit.library.limits import finfo as finfo
 from jit.library.limits import iinfo as iinfo

@@ -50,6 +50,8 @@ from jit.ir.op import Derivative
 from jit.runtime.arrays.execute import execute_gradients
 from jit.runtime.arrays.libraries import FINDERS, is_writable
 
+from .node_names import node_name
+
 SPAN = 1 << 64
 """The distance between the serials of two nodes: room for those that a shared backward hands out, see `sharing`."""
 SERIALS: ContextVar[Iterator[int]] = ContextVar("serials", default=itertools.count(0, SPAN))  # noqa: B039, all share it
@@ -434,8 +436,8 @@ class OpNode(Node):
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        """A name in PyTorch's manner, such as MulBackward; made on demand."""
-        return f"{self.op.schema.name.capitalize()}Backward"
+        """A name in PyTorch's manner, such as MulBackward0; made on demand."""
+        return node_name(self.op.schema, self.saved or {}, [meta.ndim if meta else 0 for meta in self.metas])
 
     def release(self) -> None:
         if _saves_elements(self.op):

@@ -24,7 +24,7 @@ class Node(Protocol):
 
     @property
     def name(self) -> str:
-        """The name of the node: `AddBackward`."""
+        """The name of the node: `AddBackward0`."""
 
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:

@@ -29,7 +29,7 @@ _MADE: dict[tuple[str, int | None], device] = {}
 class device:  # noqa: N801 - users call it like a function
     """A place for tensors: a kind of device, and its number among those of its kind.
 
-    In a `with` block, tensors are made on it unless they are told otherwise.
+    In a `with` block, tensors are made on it unless they are told otherwise. It equals its text, "cuda:1".
 
     Args:
         type: "cpu", "cuda:1", or another device.
@@ -41,6 +41,8 @@ class device:  # noqa: N801 - users call it like a function
     >>> import jit
     >>> jit.device("cuda", 1), jit.zeros(2).device == jit.device("cpu")
     (device(type='cuda', index=1), True)
+    >>> jit.zeros(2).device == "cpu", jit.device("cuda", 1) == "cuda:1"
+    (True, True)
     """
 
     __slots__ = ("_index", "_tokens", "_type")
@@ -79,6 +81,12 @@ class device:  # noqa: N801 - users call it like a function
 
     def __str__(self) -> str:
         return self._type if self._index is None else f"{self._type}:{self._index}"
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, str) and str(self) == other)
+
+    def __hash__(self) -> int:
+        return hash(str(self))
 
     def __reduce__(self) -> Any:
         return (device, (self._type, self._index))

@@ -8,7 +8,7 @@ from jit.eager.namespace import F
 from jit.ir.errors import ExpectationError
 
 from . import functional, init
-from .linear import Linear
+from .linear import NonDynamicallyQuantizableLinear
 from .modules import Module
 from .parameter import Parameter
 
@@ -55,7 +55,7 @@ class MultiheadAttention(Module):
         for name, size in (("q", embed_dim), ("k", self.kdim), ("v", self.vdim)):
             self._declare(f"{name}_proj_weight", (embed_dim, size), not one, device, dtype)
         self._declare("in_proj_bias", (3 * embed_dim,), bias, device, dtype)
-        self.out_proj = Linear(embed_dim, embed_dim, bias, device=device, dtype=dtype)
+        self.out_proj = NonDynamicallyQuantizableLinear(embed_dim, embed_dim, bias, device=device, dtype=dtype)
         for name in ("bias_k", "bias_v"):
             self._declare(name, (1, 1, embed_dim), add_bias_kv, device, dtype)
         self._reset_parameters()

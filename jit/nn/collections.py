@@ -44,7 +44,7 @@ class _Parameters(Module):
         return len(self._members)
 
     def extra_repr(self) -> str:
-        return "\n".join(f"({name}): {_described(self._get(name))}" for name in self._members)
+        return "\n".join(f"  ({name}): {_described(self._get(name))}" for name in self._members)
 
 
 def _described(value: Any) -> str:

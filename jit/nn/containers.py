@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
 from typing import Any, overload
 
 from jit.ir.errors import DimError, KindError, UsageError
@@ -172,6 +173,17 @@ class ModuleList(_Listed):
 
     def __add__(self, modules: Iterable[Module]) -> ModuleList:
         return ModuleList([*self, *modules])
+
+    def __repr__(self) -> str:
+        """Members that look the same, one after the other, are printed once: `(0-1): 2 x Linear(...)`."""
+        lines, first = [], 0
+        for text, run in groupby(map(repr, self)):
+            count = len(list(run))
+            many = f"({first}-{first + count - 1}): {count} x {text}"
+            lines.append((f"({first}): {text}" if count == 1 else many).replace("\n", "\n  "))
+            first += count
+        inner = "".join(f"\n  {line}" for line in lines)
+        return f"{self._get_name()}({inner}\n)" if lines else f"{self._get_name()}()"
 
 
 def named_members(given: Any) -> Iterable[tuple[str, Any]]:

@@ -80,12 +80,11 @@ class _ConvNd(Module):
     def extra_repr(self) -> str:
         parts = [f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"]
         zeros, ones = (0,) * self.dims, (1,) * self.dims
-        defaults = {"padding": zeros, "dilation": ones, "output_padding": zeros, "groups": 1, "padding_mode": "zeros"}
-        for name, default in defaults.items():
-            value = getattr(self, name, default)
-            if value != default:
-                parts.append(f"{name}={value!r}")
-        return ", ".join(parts + (["bias=False"] if self.bias is None else []))
+        defaults = {"padding": zeros, "dilation": ones, "output_padding": zeros, "groups": 1}
+        given = {name: getattr(self, name, usual) for name, usual in defaults.items()}
+        parts += [f"{name}={value}" for name, value in given.items() if value != defaults[name]]
+        parts += ["bias=False"] if self.bias is None else []
+        return ", ".join(parts + ([] if self.padding_mode == "zeros" else [f"padding_mode={self.padding_mode}"]))
 
 
 class Conv1d(_ConvNd):

@@ -61,6 +61,10 @@ class Linear(Module):
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
 
 
+class NonDynamicallyQuantizableLinear(Linear):
+    """The projection of the result of attention, by the name that PyTorch prints: a `Linear` and nothing more."""
+
+
 class Bilinear(Module):
     """``x1 @ weight[k] @ x2 + bias[k]`` for every output feature k.
 
@@ -101,3 +105,7 @@ class Bilinear(Module):
     def forward(self, input1: Any, input2: Any) -> Any:
         """Args: input1 `[..., in1_features]`, input2 `[..., in2_features]`. Returns: `[..., out_features]`."""
         return functional.bilinear(input1, input2, self.weight, self.bias)
+
+    def extra_repr(self) -> str:
+        features = f"in1_features={self.in1_features}, in2_features={self.in2_features}"
+        return f"{features}, out_features={self.out_features}, bias={self.bias is not None}"

@@ -647,7 +647,7 @@ class Module(Network):
     def __repr__(self) -> str:
         extra = self.extra_repr()
         children = [f"({name}): {module!r}".replace("\n", "\n  ") for name, module in self._modules.items()]
-        if not children:
+        if not children and "\n" not in extra:
             return f"{self._get_name()}({extra})"
         return f"{self._get_name()}(" + "\n  ".join(["", *extra.splitlines(), *children]) + "\n)"
 

@@ -8,6 +8,7 @@ from jit.ir.errors import UsageError
 
 from . import functional
 from .modules import Module
+from .unpooling import spread
 
 
 class _MaxPoolNd(Module):
@@ -97,7 +98,22 @@ class MaxPool3d(_MaxPoolNd):
         return functional.max_pool3d(input, *self._options())
 
 
-class AvgPool1d(Module):
+class _AvgPoolNd(Module):
+    """Base of average pooling; the arguments are those of `AvgPool1d`."""
+
+    def __init__(
+        self, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
+        count_include_pad: bool = True,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.kernel_size, self.stride = kernel_size, kernel_size if stride is None else stride
+        self.padding, self.ceil_mode, self.count_include_pad = padding, ceil_mode, count_include_pad
+
+    def extra_repr(self) -> str:
+        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+
+
+class AvgPool1d(_AvgPoolNd):
     """The mean of each window of a sequence.
 
     Args:
@@ -120,20 +136,16 @@ class AvgPool1d(Module):
         self, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
         count_include_pad: bool = True,
     ) -> None:  # fmt: skip
-        super().__init__()
-        self.kernel_size, self.stride = kernel_size, kernel_size if stride is None else stride
-        self.padding, self.ceil_mode, self.count_include_pad = padding, ceil_mode, count_include_pad
+        size, step = spread(kernel_size, 1), spread(kernel_size if stride is None else stride, 1)
+        super().__init__(size, step, spread(padding, 1), ceil_mode, count_include_pad)
 
     def forward(self, input: Any) -> Any:
         return functional.avg_pool1d(
             input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad
         )
 
-    def extra_repr(self) -> str:
-        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
-
-class _AvgPool(AvgPool1d):
+class _AvgPool(_AvgPoolNd):
     """Base of average pooling over several dims, with the arguments of `AvgPool2d`."""
 
     def __init__(
@@ -374,9 +386,12 @@ class LPPool3d(_LPPool):
 class _MaxUnpoolNd(Module):
     """Base of the inverses of max pooling; the arguments are those of the pooling."""
 
+    rank: int
+
     def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0) -> None:
         super().__init__()
-        self.kernel_size, self.stride, self.padding = kernel_size, kernel_size if stride is None else stride, padding
+        given = (kernel_size, kernel_size if stride is None else stride, padding)
+        self.kernel_size, self.stride, self.padding = (spread(value, self.rank) for value in given)
 
     def _options(self) -> tuple[Any, ...]:
         return self.kernel_size, self.stride, self.padding
@@ -397,6 +412,8 @@ class MaxUnpool1d(_MaxUnpoolNd):
         Input and indices `[N, C, L]` or `[C, L]`; output the same with ``(L - 1) * stride - 2 * padding + kernel_size``
         for L, or with the `output_size` of the call.
     """
+
+    rank = 1
 
     def forward(self, input: Any, indices: Any, output_size: Any = None) -> Any:
         """Put the elements back.
@@ -427,6 +444,8 @@ class MaxUnpool2d(_MaxUnpoolNd):
     [[[[0.0, 4.0], [0.0, 0.0]]]]
     """
 
+    rank = 2
+
     def forward(self, input: Any, indices: Any, output_size: Any = None) -> Any:
         """Put the elements back.
 
@@ -450,6 +469,8 @@ class MaxUnpool3d(_MaxUnpoolNd):
     Shape:
         Input and indices `[N, C, D, H, W]` or without N; output the same with the sizes of `MaxUnpool1d`.
     """
+
+    rank = 3
 
     def forward(self, input: Any, indices: Any, output_size: Any = None) -> Any:
         """Put the elements back.

@@ -9,7 +9,7 @@ from jit.eager.namespace import F
 from jit.ir.errors import DTypeError, UsageError
 from jit.library.limits import finfo
 
-from .optimizer import Optimizer, check_not_negative, chosen
+from .optimizer import Optimizer, check_not_negative, forms
 
 
 class Adafactor(Optimizer):
@@ -46,7 +46,7 @@ class Adafactor(Optimizer):
         if d < 1:
             raise UsageError(f"d is {d}; pass a number of at least 1")
         options = {"lr": lr, "beta2_decay": beta2_decay, "eps": eps, "d": d, "weight_decay": weight_decay}
-        options |= chosen(ignored)
+        options |= forms(ignored, "foreach")
         super().__init__(params, {**options, "maximize": maximize})
 
     def _update_parts(self, parameter: Any, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> None:

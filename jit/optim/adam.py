@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from .optimizer import check_betas, check_not_negative, chosen
-from .rules import Kept, Numbers, RuledOptimizer
+from .optimizer import FORMS, check_betas, check_not_negative, forms
+from .rules import Kept, Numbers, RuledOptimizer, pull
 
 
 class Adam(RuledOptimizer):
@@ -23,6 +23,7 @@ class Adam(RuledOptimizer):
         weight_decay: How strongly parameters are pulled to zero, as part of the gradient.
         amsgrad: Whether to divide by the largest second average so far.
         maximize: Whether to maximize instead of minimizing.
+        decoupled_weight_decay: Whether the pull acts on the parameters directly, as in AdamW.
 
     >>> import jit
     >>> x = jit.tensor(2.0, requires_grad=True)
@@ -33,16 +34,16 @@ class Adam(RuledOptimizer):
     1.5
     """
 
-    decoupled = False
-    """Whether weight decay acts on the parameter itself rather than through the averages."""
-
     def __init__(
         self, params: Iterable[Any], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
-        weight_decay: float = 0.0, amsgrad: bool = False, *, maximize: bool = False, **ignored: Any,
+        weight_decay: float = 0, amsgrad: bool = False, *, maximize: bool = False,
+        decoupled_weight_decay: bool = False, **ignored: Any,
     ) -> None:  # fmt: skip
         check_not_negative(lr=lr, eps=eps, weight_decay=weight_decay)
-        options = {**chosen(ignored), "lr": lr, "betas": check_betas(betas), "eps": eps, "weight_decay": weight_decay}
-        super().__init__(params, {**options, "amsgrad": amsgrad, "maximize": maximize})
+        options = {**forms(ignored, *FORMS), "lr": lr, "betas": check_betas(betas), "eps": eps}
+        options["weight_decay"] = weight_decay
+        options |= {"amsgrad": amsgrad, "maximize": maximize, "decoupled_weight_decay": decoupled_weight_decay}
+        super().__init__(params, options)
 
     def kept(self, group: Mapping[str, Any]) -> tuple[str, ...]:
         """See `RuledOptimizer.kept`."""
@@ -50,12 +51,11 @@ class Adam(RuledOptimizer):
 
     def numbers(self, counts: Kept, group: Mapping[str, Any], is_first: bool) -> tuple[Kept, Kept]:
         """See `RuledOptimizer.numbers`."""
-        step, rate, decay = counts["step"] + 1, group["lr"], group["weight_decay"]
+        step, rate = counts["step"] + 1, group["lr"]
         beta1, beta2 = group["betas"]
-        pull = {} if not decay else {"shrink": 1 - rate * decay} if self.decoupled else {"decay": decay}
         numbers = {
-            **pull, "past1": beta1, "fresh1": 1 - beta1, "past2": beta2, "fresh2": 1 - beta2, "eps": group["eps"],
-            "root": 1 / (1 - beta2**step) ** 0.5, "rate": rate / (1 - beta1**step),
+            **pull(group), "past1": beta1, "fresh1": 1 - beta1, "past2": beta2, "fresh2": 1 - beta2,
+            "eps": group["eps"], "root": 1 / (1 - beta2**step) ** 0.5, "rate": rate / (1 - beta1**step),
         }  # fmt: skip
         return numbers, {"step": step}
 
@@ -94,10 +94,9 @@ class AdamW(Adam):
     1.4
     """
 
-    decoupled = True
-
     def __init__(
         self, params: Iterable[Any], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
         weight_decay: float = 1e-2, amsgrad: bool = False, *, maximize: bool = False, **ignored: Any,
     ) -> None:  # fmt: skip
-        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize, **ignored)
+        decoupled = {"decoupled_weight_decay": True}
+        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize, **decoupled, **ignored)

@@ -8,7 +8,7 @@ from typing import Any
 from jit.eager.namespace import F
 from jit.ir.errors import UsageError
 
-from .optimizer import STEPS, Optimizer, check_not_negative, chosen, decayed, number_of, place_counts
+from .optimizer import STEPS, Optimizer, check_not_negative, decayed, forms, number_of, place_counts
 
 
 class Rprop(Optimizer):
@@ -24,13 +24,13 @@ class Rprop(Optimizer):
 
     def __init__(
         self, params: Iterable[Any], lr: float = 1e-2, etas: tuple[float, float] = (0.5, 1.2),
-        step_sizes: tuple[float, float] = (1e-6, 50.0), *, maximize: bool = False, **ignored: Any,
+        step_sizes: tuple[float, float] = (1e-6, 50), *, maximize: bool = False, **ignored: Any,
     ) -> None:  # fmt: skip
         check_not_negative(lr=lr)
         if not 0 < etas[0] < 1 < etas[1]:
             raise UsageError(f"etas are {etas}; pass a factor between 0 and 1, and one above 1")
         options = {"lr": lr, "etas": tuple(etas), "step_sizes": tuple(step_sizes), "maximize": maximize}
-        options |= chosen(ignored)
+        options |= forms(ignored, "capturable", "differentiable", "foreach")
         super().__init__(params, options)
 
     def update(self, parameter: Any, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> None:
@@ -65,10 +65,17 @@ class ASGD(Optimizer):
 
     def __init__(
         self, params: Iterable[Any], lr: float = 1e-2, lambd: float = 1e-4, alpha: float = 0.75, t0: float = 1e6,
-        weight_decay: float = 0.0, *, maximize: bool = False, **ignored: Any,
+        weight_decay: float = 0, *, maximize: bool = False, **ignored: Any,
     ) -> None:  # fmt: skip
         check_not_negative(lr=lr, weight_decay=weight_decay)
-        options = {**chosen(ignored), "lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0, "weight_decay": weight_decay}
+        options = {
+            **forms(ignored, "capturable", "differentiable", "foreach"),
+            "lr": lr,
+            "lambd": lambd,
+            "alpha": alpha,
+            "t0": t0,
+            "weight_decay": weight_decay,
+        }
         super().__init__(params, {**options, "maximize": maximize})
 
     def update(self, parameter: Any, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> None:

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 from jit.ir import dtypes
 
-from .optimizer import STEPS, Counts, check_betas, check_not_negative, chosen
-from .rules import Kept, Numbers, RuledOptimizer
+from .optimizer import STEPS, Counts, check_betas, check_not_negative, forms
+from .rules import Kept, Numbers, RuledOptimizer, pull
 
 
 class _Moments(RuledOptimizer):
@@ -17,19 +17,13 @@ class _Moments(RuledOptimizer):
     Args:
         params: The parameters to optimize; see `Optimizer`.
         options: The options of the optimizer, "lr", "betas", "eps" and "weight_decay" among them.
-        ignored: The other options given by name; see `chosen`.
+        ignored: The other options given by name; see `forms`.
     """
 
     def __init__(self, params: Iterable[Any], options: dict[str, Any], ignored: Mapping[str, Any]) -> None:
         check_not_negative(lr=options["lr"], eps=options["eps"], weight_decay=options["weight_decay"])
-        super().__init__(params, {**options, **chosen(ignored), "betas": check_betas(options["betas"])})
-
-    def _pull(self, group: Mapping[str, Any]) -> Kept:
-        """The number for weight decay, if there is any."""
-        decay = group["weight_decay"]
-        if not decay:
-            return {}
-        return {"shrink": 1 - group["lr"] * decay} if group.get("decoupled_weight_decay") else {"decay": decay}
+        kept = forms(ignored, "capturable", "differentiable", "foreach")
+        super().__init__(params, {**options, **kept, "betas": check_betas(options["betas"])})
 
     def _pulled(self, p: Any, g: Any, n: Numbers) -> tuple[Any, Any]:
         """The parameter and its gradient with weight decay."""
@@ -52,7 +46,7 @@ class Adamax(_Moments):
 
     def __init__(
         self, params: Iterable[Any], lr: float = 2e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
-        weight_decay: float = 0.0, *, maximize: bool = False, **ignored: Any,
+        weight_decay: float = 0, *, maximize: bool = False, **ignored: Any,
     ) -> None:  # fmt: skip
         options = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "maximize": maximize}
         super().__init__(params, options, ignored)
@@ -65,7 +59,7 @@ class Adamax(_Moments):
         """See `RuledOptimizer.numbers`."""
         step, (beta1, beta2) = counts["step"] + 1, group["betas"]
         numbers = {
-            **self._pull(group), "past1": beta1, "fresh1": 1 - beta1, "past2": beta2, "eps": group["eps"],
+            **pull(group), "past1": beta1, "fresh1": 1 - beta1, "past2": beta2, "eps": group["eps"],
             "rate": group["lr"] / (1 - beta1**step),
         }  # fmt: skip
         return numbers, {"step": step}
@@ -110,7 +104,7 @@ class NAdam(_WithSquares):
 
     def __init__(
         self, params: Iterable[Any], lr: float = 2e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
-        weight_decay: float = 0.0, momentum_decay: float = 4e-3, decoupled_weight_decay: bool = False, *,
+        weight_decay: float = 0, momentum_decay: float = 4e-3, decoupled_weight_decay: bool = False, *,
         maximize: bool = False, **ignored: Any,
     ) -> None:  # fmt: skip
         check_not_negative(momentum_decay=momentum_decay)
@@ -126,7 +120,7 @@ class NAdam(_WithSquares):
         now, then = (self._momentum(count, group) for count in (step, step + 1))
         past = counts["mu_product"] * now
         numbers = {
-            **self._pull(group), **self._weights(group), "unbiased": 1 - group["betas"][1] ** step,
+            **pull(group), **self._weights(group), "unbiased": 1 - group["betas"][1] ** step,
             "fresh_rate": group["lr"] * (1 - now) / (1 - past), "rate": group["lr"] * then / (1 - past * then),
         }  # fmt: skip
         return numbers, {"step": step, "mu_product": past}
@@ -159,7 +153,7 @@ class RAdam(_WithSquares):
 
     def __init__(
         self, params: Iterable[Any], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
-        weight_decay: float = 0.0, decoupled_weight_decay: bool = False, *, maximize: bool = False, **ignored: Any,
+        weight_decay: float = 0, decoupled_weight_decay: bool = False, *, maximize: bool = False, **ignored: Any,
     ) -> None:  # fmt: skip
         options = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "maximize": maximize}
         super().__init__(params, {**options, "decoupled_weight_decay": decoupled_weight_decay}, ignored)
@@ -173,7 +167,7 @@ class RAdam(_WithSquares):
         if is_certain:
             ratio = (certain - 4) * (certain - 2) * limit / ((limit - 4) * (limit - 2) * certain)
             rate = rate * (ratio * (1 - faded)) ** 0.5
-        numbers = {**self._pull(group), **self._weights(group), "is_certain": is_certain, "rate": rate}
+        numbers = {**pull(group), **self._weights(group), "is_certain": is_certain, "rate": rate}
         return numbers, {"step": step}
 
     def rule(self, F: Any, p: Any, g: Any, kept: Kept, n: Numbers) -> tuple[Any, Kept]:

@@ -256,8 +256,11 @@ class Optimizer:
         return [parameter for group in self.param_groups for parameter in group["params"]]
 
     def __repr__(self) -> str:
-        groups = [", ".join(f"{k}={v!r}" for k, v in group.items() if k != "params") for group in self.param_groups]
-        return f"{type(self).__name__}({'; '.join(groups)})"
+        text = f"{type(self).__name__} ("
+        for number, group in enumerate(self.param_groups):
+            options = [f"    {name}: {group[name]}\n" for name in sorted(group) if name != "params"]
+            text += f"\nParameter Group {number}\n{''.join(options)}"
+        return text + ")"
 
 
 _COUNTS = ("step", "eta", "mu", "mu_product")
@@ -304,25 +307,27 @@ def check_not_negative(**options: float) -> None:
             raise UsageError(f"{name} is {value}; pass a number of at least 0")
 
 
-_IGNORED = ("foreach", "fused", "capturable")
-"""Options of PyTorch's optimizers that choose between implementations of the same step."""
+FORMS = {"capturable": False, "differentiable": False, "foreach": None, "fused": None}
+"""Options of PyTorch's optimizers that choose between implementations of the same step; "differentiable" counts."""
 
 
-def chosen(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options among the remaining keywords that make a difference here: "differentiable" alone.
+def forms(options: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    """The options among the remaining keywords that choose a form of the step, kept so that states are PyTorch's.
+
+    Args:
+        options: The remaining keywords.
+        names: Those that this optimizer has in PyTorch.
 
     Raises:
         KindError: There is no such option.
         UsageError: A step is to be fused and differentiable.
     """
     for name in options:
-        if name not in (*_IGNORED, "differentiable"):
+        if name not in FORMS:
             raise KindError(f"the optimizer has no option {name!r}; leave it out, or mend its spelling")
-    if not options.get("differentiable"):
-        return {}
-    if options.get("fused"):
+    if options.get("differentiable") and options.get("fused"):
         raise UsageError("a fused step cannot be differentiable; leave fused out")
-    return {"differentiable": True}
+    return {**{name: FORMS[name] for name in names}, **options}
 
 
 def check_betas(betas: Iterable[float]) -> tuple[float, ...]:

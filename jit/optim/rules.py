@@ -17,6 +17,14 @@ Kept = dict[str, Any]
 Numbers = Mapping[str, Any]
 
 
+def pull(group: Mapping[str, Any]) -> Kept:
+    """The number by which weight decay pulls, if there is any: "shrink" the parameter, or "decay" in the gradient."""
+    decay = group["weight_decay"]
+    if not decay:
+        return {}
+    return {"shrink": 1 - group["lr"] * decay} if group.get("decoupled_weight_decay") else {"decay": decay}
+
+
 class RuledOptimizer(Optimizer):
     """Base of optimizers whose step is a formula of the parameter, its gradient, what is kept of them, and numbers.
 

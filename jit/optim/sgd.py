@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from jit.ir.errors import UsageError
 
-from .optimizer import Counts, check_not_negative, chosen
+from .optimizer import Counts, check_not_negative, forms
 from .rules import Kept, Numbers, RuledOptimizer
 
 
@@ -35,14 +35,14 @@ class SGD(RuledOptimizer):
     """
 
     def __init__(
-        self, params: Iterable[Any], lr: float = 1e-3, momentum: float = 0.0, dampening: float = 0.0,
-        weight_decay: float = 0.0, nesterov: bool = False, *, maximize: bool = False, **ignored: Any,
+        self, params: Iterable[Any], lr: float = 1e-3, momentum: float = 0, dampening: float = 0,
+        weight_decay: float = 0, nesterov: bool = False, *, maximize: bool = False, **ignored: Any,
     ) -> None:  # fmt: skip
         check_not_negative(lr=lr, momentum=momentum, weight_decay=weight_decay)
         if nesterov and (momentum <= 0 or dampening != 0):
             raise UsageError("nesterov=True needs a momentum above 0 and no dampening; pass momentum=, or leave it out")
         options = {"lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay}
-        options |= chosen(ignored)
+        options |= forms(ignored, "differentiable", "foreach", "fused")
         super().__init__(params, {**options, "nesterov": nesterov, "maximize": maximize})
 
     counts: ClassVar[Counts] = {}

@@ -8,7 +8,7 @@ from typing import Any
 from jit.eager.namespace import F
 from jit.ir.errors import UsageError
 
-from .optimizer import check_not_negative, chosen
+from .optimizer import check_not_negative, forms
 from .rules import Kept, Numbers, RuledOptimizer
 
 
@@ -28,13 +28,13 @@ class Adagrad(RuledOptimizer):
     """
 
     def __init__(
-        self, params: Iterable[Any], lr: float = 1e-2, lr_decay: float = 0.0, weight_decay: float = 0.0,
-        initial_accumulator_value: float = 0.0, eps: float = 1e-10, *, maximize: bool = False, **ignored: Any,
+        self, params: Iterable[Any], lr: float = 1e-2, lr_decay: float = 0, weight_decay: float = 0,
+        initial_accumulator_value: float = 0, eps: float = 1e-10, *, maximize: bool = False, **ignored: Any,
     ) -> None:  # fmt: skip
         check_not_negative(lr=lr, lr_decay=lr_decay, weight_decay=weight_decay, eps=eps)
         check_not_negative(initial_accumulator_value=initial_accumulator_value)
         options = {"lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay, "maximize": maximize}
-        options |= chosen(ignored)
+        options |= forms(ignored, "differentiable", "foreach", "fused")
         super().__init__(params, {**options, "initial_accumulator_value": initial_accumulator_value})
 
     def kept(self, group: Mapping[str, Any]) -> tuple[str, ...]:
@@ -81,12 +81,12 @@ class RMSprop(RuledOptimizer):
 
     def __init__(
         self, params: Iterable[Any], lr: float = 1e-2, alpha: float = 0.99, eps: float = 1e-8,
-        weight_decay: float = 0.0, momentum: float = 0.0, centered: bool = False, *, maximize: bool = False,
+        weight_decay: float = 0, momentum: float = 0, centered: bool = False, *, maximize: bool = False,
         **ignored: Any,
     ) -> None:  # fmt: skip
         check_not_negative(lr=lr, alpha=alpha, eps=eps, weight_decay=weight_decay, momentum=momentum)
         options = {"lr": lr, "alpha": alpha, "eps": eps, "weight_decay": weight_decay, "momentum": momentum}
-        options |= chosen(ignored)
+        options |= forms(ignored, "capturable", "differentiable", "foreach")
         super().__init__(params, {**options, "centered": centered, "maximize": maximize})
 
     def kept(self, group: Mapping[str, Any]) -> tuple[str, ...]:
@@ -130,14 +130,14 @@ class Adadelta(RuledOptimizer):
     """
 
     def __init__(
-        self, params: Iterable[Any], lr: float = 1.0, rho: float = 0.9, eps: float = 1e-6, weight_decay: float = 0.0,
+        self, params: Iterable[Any], lr: float = 1.0, rho: float = 0.9, eps: float = 1e-6, weight_decay: float = 0,
         *, maximize: bool = False, **ignored: Any,
     ) -> None:  # fmt: skip
         check_not_negative(lr=lr, eps=eps, weight_decay=weight_decay)
         if not 0 <= rho <= 1:
             raise UsageError(f"rho is {rho}; pass a number between 0 and 1")
         options = {"lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize}
-        options |= chosen(ignored)
+        options |= forms(ignored, "capturable", "differentiable", "foreach")
         super().__init__(params, options)
 
     def kept(self, group: Mapping[str, Any]) -> tuple[str, ...]:

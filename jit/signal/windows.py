@@ -61,7 +61,7 @@ def general_cosine(
         DTypeError: The dtype is not of floating point numbers.
 
     >>> general_cosine(3, a=[0.46, 0.23, 0.31])
-    tensor([0.54, 1.  , 0.54])
+    tensor([0.5400, 1.0000, 0.5400])
     """
     weights = list(a)
     if not weights:
@@ -88,7 +88,7 @@ def general_hamming(
         requires_grad: Whether gradients are wanted.
 
     >>> general_hamming(3, alpha=0.6)
-    tensor([0.2, 1. , 0.2])
+    tensor([0.2000, 1.0000, 0.2000])
     """
     return general_cosine(M, a=(alpha, 1 - alpha), sym=sym, dtype=dtype, device=device, requires_grad=requires_grad)
 
@@ -104,7 +104,7 @@ def hamming(M: int, *, sym: bool = True, dtype: Any = None, device: Any = None, 
         requires_grad: Whether gradients are wanted.
 
     >>> hamming(3)
-    tensor([0.08, 1.  , 0.08])
+    tensor([0.0800, 1.0000, 0.0800])
     """
     return general_hamming(M, sym=sym, dtype=dtype, device=device, requires_grad=requires_grad)
 
@@ -120,7 +120,7 @@ def hann(M: int, *, sym: bool = True, dtype: Any = None, device: Any = None, req
         requires_grad: Whether gradients are wanted.
 
     >>> hann(4, sym=False)
-    tensor([0. , 0.5, 1. , 0.5])
+    tensor([0.0000, 0.5000, 1.0000, 0.5000])
     """
     return general_hamming(M, alpha=0.5, sym=sym, dtype=dtype, device=device, requires_grad=requires_grad)
 
@@ -136,7 +136,7 @@ def blackman(M: int, *, sym: bool = True, dtype: Any = None, device: Any = None,
         requires_grad: Whether gradients are wanted.
 
     >>> blackman(4, sym=False)[1:]
-    tensor([0.34, 1.  , 0.34])
+    tensor([0.3400, 1.0000, 0.3400])
     """
     return general_cosine(M, a=(0.42, 0.5, 0.08), sym=sym, dtype=dtype, device=device, requires_grad=requires_grad)
 
@@ -152,7 +152,7 @@ def nuttall(M: int, *, sym: bool = True, dtype: Any = None, device: Any = None, 
         requires_grad: Whether gradients are wanted.
 
     >>> nuttall(4, sym=False)[1:]
-    tensor([0.227, 1.   , 0.227])
+    tensor([0.2270, 1.0000, 0.2270])
     """
     weights = (0.3635819, 0.4891775, 0.1365995, 0.0106411)
     return general_cosine(M, a=weights, sym=sym, dtype=dtype, device=device, requires_grad=requires_grad)
@@ -169,7 +169,7 @@ def bartlett(M: int, *, sym: bool = True, dtype: Any = None, device: Any = None,
         requires_grad: Whether gradients are wanted.
 
     >>> bartlett(5)
-    tensor([0. , 0.5, 1. , 0.5, 0. ])
+    tensor([0.0000, 0.5000, 1.0000, 0.5000, 0.0000])
     """
     return _window(M, sym, dtype, device, requires_grad, lambda places, last: 1 - F.abs(places * (2 / last) - 1))
 
@@ -185,7 +185,7 @@ def cosine(M: int, *, sym: bool = True, dtype: Any = None, device: Any = None, r
         requires_grad: Whether gradients are wanted.
 
     >>> cosine(3)
-    tensor([0.5, 1. , 0.5])
+    tensor([0.5000, 1.0000, 0.5000])
     """
     return _window(
         M, sym, dtype, device, requires_grad,
@@ -212,7 +212,7 @@ def exponential(
         UsageError: `tau` is not positive, or a symmetric window is given a center.
 
     >>> exponential(3)
-    tensor([0.3679, 1.    , 0.3679])
+    tensor([0.3679, 1.0000, 0.3679])
     """
     if tau <= 0:
         raise UsageError(f"exponential: tau must be positive, got {tau}")
@@ -242,7 +242,7 @@ def gaussian(
         UsageError: `std` is not positive.
 
     >>> gaussian(3)
-    tensor([0.6065, 1.    , 0.6065])
+    tensor([0.6065, 1.0000, 0.6065])
     """
     if std <= 0:
         raise UsageError(f"gaussian: std must be positive, got {std}")
@@ -269,7 +269,7 @@ def kaiser(
         UsageError: `beta` is negative.
 
     >>> kaiser(3, beta=2.0)
-    tensor([0.4387, 1.    , 0.4387])
+    tensor([0.4387, 1.0000, 0.4387])
     """
     if beta < 0:
         raise UsageError(f"kaiser: beta must not be negative, got {beta}")

@@ -89,7 +89,8 @@ def test_leaving_the_gpu_is_said_once_per_operator() -> None:
 
 def test_a_tensor_knows_its_device(gpu: str) -> None:
     x = jit.ones(2, 3, device="cuda")
-    assert x.device == jit.device("cuda", 0) and str(x.device) == "cuda:0"
+    assert x.device == jit.device("cuda", 0) == "cuda:0" == str(x.device)
+    assert repr(x[0]) == "tensor([1., 1., 1.], device='cuda:0')"
     assert x.is_cuda and not x.is_cpu and x.get_device() == 0
     assert all(
         t.device == x.device for t in (x + 1, x[0], x.t(), x.new_zeros(2), jit.zeros_like(x), x.sum(), x.detach())
@@ -101,7 +102,9 @@ def test_a_tensor_knows_its_device(gpu: str) -> None:
 def test_elements_come_back() -> None:
     x = jit.tensor([[1.5, -2], [3, 4]], device="cuda")
     assert x.tolist() == [[1.5, -2], [3, 4]] and x[0, 1].item() == -2 and bool((x > -3).all()) and float(x.sum()) == 6.5
-    assert str(x) == str(x.cpu()) and len(x) == 2 and [row.tolist() for row in x] == x.tolist()
+    assert (
+        str(x) == str(x.cpu())[:-1] + ", device='cuda:0')" and len(x) == 2 and [row.tolist() for row in x] == x.tolist()
+    )
 
 
 def test_numpy_needs_a_copy() -> None:

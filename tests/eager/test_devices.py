@@ -37,8 +37,13 @@ def test_equality() -> None:
     made = [jit.device("cpu"), jit.device("cpu", 0), jit.device("cuda"), jit.device("cuda", 0), jit.device("cuda", 1)]
     assert len(set(made)) == len(made)
     assert jit.device("cuda:1") == made[-1] and hash(jit.device("cuda:1")) == hash(made[-1])
-    text: Any = "cpu"
-    assert jit.device("cpu") != text
+
+
+@pytest.mark.parametrize("text", ["cpu", "cuda", "cuda:0", "cuda:1"])
+def test_a_device_equals_its_text_alone(text: str) -> None:
+    made, others = jit.device(text), {"cpu", "cuda", "cuda:0", "cuda:1"} - {text}
+    assert made == text and text == made and {text: 1}[made] == 1  # type: ignore[index]
+    assert all(made != other for other in others) and made != 0 and made is not None
 
 
 @pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda d: pickle.loads(pickle.dumps(d))])

@@ -376,7 +376,7 @@ def test_a_network_prints_as_a_tree():
     assert repr(Net()) == (
         "Net(\n"
         "  (fc1): Linear(in_features=3, out_features=4, bias=True)\n"
-        "  (norm): BatchNorm1d(4, eps=1e-05, momentum=0.1, affine=True, track_running_stats=True)\n"
+        "  (norm): BatchNorm1d(4, eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=True)\n"
         "  (inner): Sequential(\n"
         "    (0): ReLU()\n"
         "    (1): Linear(in_features=4, out_features=2, bias=False)\n"
@@ -391,14 +391,14 @@ def test_a_network_prints_as_a_tree():
         (lambda: nn.Conv2d(1, 2, 3), "Conv2d(1, 2, kernel_size=(3, 3), stride=(1, 1))"),
         (
             lambda: nn.Conv1d(2, 4, 3, padding=1, groups=2, bias=False, padding_mode="reflect"),
-            "Conv1d(2, 4, kernel_size=(3,), stride=(1,), padding=(1,), groups=2, padding_mode='reflect', bias=False)",
+            "Conv1d(2, 4, kernel_size=(3,), stride=(1,), padding=(1,), groups=2, bias=False, padding_mode=reflect)",
         ),
         (
             lambda: nn.ConvTranspose2d(1, 2, 3, stride=2, output_padding=1),
             "ConvTranspose2d(1, 2, kernel_size=(3, 3), stride=(2, 2), output_padding=(1, 1))",
         ),
-        (lambda: nn.LayerNorm(4), "LayerNorm((4,), eps=1e-05, elementwise_affine=True)"),
-        (lambda: nn.GroupNorm(2, 4), "GroupNorm(2, 4, eps=1e-05, affine=True)"),
+        (lambda: nn.LayerNorm(4), "LayerNorm((4,), eps=1e-05, elementwise_affine=True, bias=True)"),
+        (lambda: nn.GroupNorm(2, 4), "GroupNorm(2, 4, eps=1e-05, affine=True, bias=True)"),
         (lambda: nn.MaxPool2d(2), "MaxPool2d(kernel_size=2, stride=2, padding=0, dilation=1, ceil_mode=False)"),
         (lambda: nn.AvgPool2d(2), "AvgPool2d(kernel_size=2, stride=2, padding=0)"),
         (lambda: nn.AdaptiveAvgPool2d(1), "AdaptiveAvgPool2d(output_size=1)"),
@@ -411,6 +411,19 @@ def test_a_network_prints_as_a_tree():
         (lambda: nn.Flatten(), "Flatten(start_dim=1, end_dim=-1)"),
         (lambda: nn.LSTMCell(3, 4), "LSTMCell(3, 4)"),
         (lambda: nn.MSELoss(), "MSELoss()"),
+        (lambda: nn.AvgPool1d(2), "AvgPool1d(kernel_size=(2,), stride=(2,), padding=(0,))"),
+        (lambda: nn.MaxUnpool2d(2), "MaxUnpool2d(kernel_size=(2, 2), stride=(2, 2), padding=(0, 0))"),
+        (lambda: nn.Bilinear(2, 3, 4), "Bilinear(in1_features=2, in2_features=3, out_features=4, bias=True)"),
+        (
+            lambda: nn.ModuleList([nn.ReLU(), nn.Tanh(), nn.Tanh()]),
+            "ModuleList(\n  (0): ReLU()\n  (1-2): 2 x Tanh()\n)",
+        ),
+        (lambda: nn.ModuleList(), "ModuleList()"),
+        (
+            lambda: nn.ParameterList([jit.ones(2), jit.ones(2, 3)]),
+            "ParameterList(\n    (0): Parameter containing: [jit.float32 of size 2]\n"
+            "    (1): Parameter containing: [jit.float32 of size 2x3]\n)",
+        ),
     ],
 )
 def test_layers_print_their_options(layer, text):

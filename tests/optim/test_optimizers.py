@@ -1,6 +1,7 @@
 """The optimizers beside SGD and Adam, against their formulas in numpy; L-BFGS against minima that are known."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -267,3 +268,29 @@ def test_a_traced_step_of_training_is_the_eager_one(kind):
     traced, function = losses_of(kind, True)
     assert traced == pytest.approx(eager, rel=1e-5)  # kernels need not round as numpy does
     assert function.hits >= 3
+
+
+def test_an_optimizer_prints_its_groups_as_pytorch_does() -> None:
+    made = optim.SGD([{"params": [jit.zeros(1)]}, {"params": [jit.zeros(2)], "lr": 0.5}], lr=0.1)
+    options = ["dampening: 0", "differentiable: False", "foreach: None", "fused: None", "lr: 0.1", "maximize: False",
+               "momentum: 0", "nesterov: False", "weight_decay: 0"]  # fmt: skip
+    first = "".join(f"    {option}\n" for option in options)
+    second = first.replace("lr: 0.1", "lr: 0.5")
+    assert repr(made) == f"SGD (\nParameter Group 0\n{first}\nParameter Group 1\n{second})"
+    assert set(optim.Adam([jit.zeros(1)]).state_dict()["param_groups"][0]) == {
+        "amsgrad", "betas", "capturable", "decoupled_weight_decay", "differentiable", "eps", "foreach", "fused", "lr",
+        "maximize", "params", "weight_decay",
+    }  # fmt: skip
+
+
+def test_adam_with_decoupled_decay_is_adamw() -> None:
+    ends = []
+    for make in (partial(optim.Adam, decoupled_weight_decay=True), optim.AdamW):
+        x = jit.tensor([2.0, -1.0], requires_grad=True)
+        made = make([x], lr=0.1, weight_decay=0.5)
+        for _ in range(5):
+            made.zero_grad()
+            (x * x).sum().backward()
+            made.step()
+        ends.append(x.tolist())
+    assert ends[0] == ends[1]
