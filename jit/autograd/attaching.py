@@ -38,24 +38,11 @@ def attach(op: Op, values: Sequence[Any], outputs: Sequence[Tensor], original: T
     if not carrying:
         return None
     groups = tuple([_length(values[i]) for i in op.tensors]) if op.takes_lists else None
-    edges, metas, needs = [], [], []
-    for tensor in map(values.__getitem__, op.tensors) if groups is None else _flat(op, values):
-        if type(tensor) is Variable and tensor._viewed is None and (source := tensor._grad_fn) is not None:
-            edge = _tuple(Edge, (source, tensor._output_nr))  # what `edge_of` does, without the call
-        elif tensor is None or (type(tensor) is Tensor and tensor._viewed is None):
-            edge = None
-        else:
-            edge = edge_of(tensor)
-        if edge is None:
-            edges.append(None)
-            metas.append(None)
-            needs.append(False)
-        else:
-            edges.append(edge)
-            metas.append(meta_of(tensor))
-            needs.append(True)
+    tensors = [values[i] for i in op.tensors] if groups is None else list(_flat(op, values))
+    edges = [_edge_to(tensor) for tensor in tensors]
     node = OpNode(op, edges, groups, len(outputs))
-    node.metas, node.needs = metas, needs
+    node.metas = [None if edge is None else meta_of(t) for edge, t in zip(edges, tensors, strict=True)]
+    node.needs = needs = [edge is not None for edge in edges]
     node.place = context.user_place(OWN_CALLERS)
     if outputs[carrying[0]]._array.dtype.kind == "c":
         node.conjugated = op.holomorphic
@@ -71,9 +58,19 @@ def attach(op: Op, values: Sequence[Any], outputs: Sequence[Tensor], original: T
     return node
 
 
-_tuple = tuple.__new__
 OWN_CALLERS = 4
 """The least number of functions of this package that lead from a user's line to `attach`, that one included."""
+
+
+def _edge_to(tensor: Any) -> Edge | None:
+    """`edge_of`, with the most frequent cases first."""
+    if type(tensor) is Variable and tensor._viewed is None:
+        source = tensor._grad_fn
+        return edge_of(tensor) if source is None else _tuple(Edge, (source, tensor._output_nr))
+    return None if tensor is None or (type(tensor) is Tensor and tensor._viewed is None) else edge_of(tensor)
+
+
+_tuple = tuple.__new__
 
 
 def _length(value: Any) -> int | None:

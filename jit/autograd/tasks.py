@@ -99,35 +99,35 @@ class Task:
 
     def _go_on(self, node: Node, is_plain: bool) -> None:
         """Run a node and hand its results on; `is_plain` if nobody looks at nodes that have no hooks."""
-        pending, buffers = self.pending, self.buffers
+        pending = self.pending
         del pending[node]
-        gradients = buffers.pop(node, None) or [None] * node.outputs
+        gradients = self.buffers.pop(node, None) or [None] * node.outputs
         if is_plain and type(node) is OpNode and not _is_hooked(node) and _is_any(gradients):
             results = node.apply(gradients, node.needs)
             if not self.keep and not node.is_inner:
                 node.release()
         else:
             results = self.results_of(node, gradients)
-            if node in self.barrier:
-                return
+        if node in self.barrier:
+            return
         for edge, result in zip(node.edges, results, strict=True):
             if edge is None:
                 continue
-            target, index = edge
             if result is not None:
-                slots = buffers.get(target)
-                if slots is None:
-                    slots = buffers[target] = [None] * target.outputs
-                have = slots[index]
-                slots[index] = result if have is None else have + result
+                self.add(edge, result)
+            target = edge[0]
             pending[target] = left = pending[target] - 1
-            if left:
-                continue
-            if is_plain and type(target) is AccumulateGrad and not _is_hooked(target) and not target.variable.__dict__:
-                del pending[target]
-                target.apply(buffers.pop(target, None) or _NOTHING, ())
-            else:
-                heapq.heappush(self.ready, (-target.serial, target))
+            if not left:
+                self._make_ready(target, is_plain)
+
+    def _make_ready(self, node: Node, is_plain: bool) -> None:
+        """Let a node run in its turn; a leaf that nobody watches gets its gradient at once."""
+        if is_plain and type(node) is AccumulateGrad and not _is_hooked(node) and not node.variable.__dict__:
+            del self.pending[node]
+            if node in self.buffers:
+                node.apply(self.buffers.pop(node), ())
+        else:
+            heapq.heappush(self.ready, (-node.serial, node))
 
     def add(self, edge: Edge, gradient: Tensor) -> None:
         """Add a gradient to those that have come along `edge`."""
@@ -200,9 +200,6 @@ class Task:
             return [edge is not None for edge in node.edges]
         needs = [edge is not None and edge.node in self.wanted for edge in node.edges]
         return needs if any(needs) else None
-
-
-_NOTHING: list[Any] = [None]
 
 
 def _is_any(gradients: Sequence[Tensor | None]) -> bool:

@@ -95,7 +95,8 @@ def _max_pool(m: Numpy, x: Array, pool: PoolGeometry) -> Any:
     places = pool.places(sizes)
     lowest = -math.inf if x.dtype.kind == "f" else m.iinfo(x.dtype).min
     image = pool.padded(m, x, lowest)
-    best = winner = None
+    best: Any = None
+    winner: Any = None
     distances = []
     for offset, where in pool.taps(places):
         distances.append(sum(o * math.prod(sizes[i + 1 :]) for i, o in enumerate(offset)))
