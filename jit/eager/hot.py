@@ -21,7 +21,6 @@ import numpy as np
 
 from jit.ir import Graph, Op, TensorType, Value
 from jit.ir.dtypes import from_numpy
-from jit.ir.errors import Error
 from jit.ir.op import Derivative
 from jit.ir.settings import current_settings
 from jit.ir.types import UNDEFINED
@@ -30,6 +29,8 @@ ENOUGH = 256
 """The count from which an operator is compiled: of as many calls of small arrays, about 5 ms of numpy's."""
 WEIGHT = 1 << 12
 """The elements that count as one call more."""
+LEAST_CALLS = 8
+"""The fewest calls that are enough, however large the arrays."""
 MOST = 512
 """The most operators that are compiled: their code is kept for ever."""
 FORGOTTEN = 1 << 13
@@ -184,7 +185,7 @@ def _kinds(what: Any, values: Sequence[Any]) -> tuple[Any, int]:
 
 def _counted(key: Any, most: int, what: What, values: Sequence[Any]) -> Any:
     """Count a call; the plan if it was one too many."""
-    count = _counts.get(key, 0) + 1 + most // WEIGHT
+    count = _counts.get(key, 0) + 1 + min(most // WEIGHT, ENOUGH // LEAST_CALLS)
     if len(_counts) >= FORGOTTEN:
         _counts.clear()
     _counts[key] = count
@@ -228,7 +229,7 @@ def _plan(what: What, values: Sequence[Any]) -> _Call | None:
         graph.set_return([_returned(r) for r in (results if isinstance(results, (list, tuple)) else [results])])
         run(graph, OPTIMIZE, options={"distribute": kernels, "fuse": kernels})
         plan = PlannedEngine(graph)
-    except (Error, AttributeError, TypeError):  # of formulas that read what only tensors have
+    except Exception:  # whatever it is that cannot be compiled, numpy computes it
         return None
     native, (program,) = plan.native_call(0), plan.programs
     outputs = [None if output is None else output.index for output in program.outputs]
