@@ -38,14 +38,11 @@ def attach(op: Op, values: Sequence[Any], outputs: Sequence[Tensor], original: T
     if not carrying:
         return None
     groups = tuple([_length(values[i]) for i in op.tensors]) if op.takes_lists else None
-    edges, metas, needs = [], [], []
-    for tensor in map(values.__getitem__, op.tensors) if groups is None else _flat(op, values):
-        edge = edge_of(tensor)
-        edges.append(edge)
-        metas.append(None if edge is None else meta_of(tensor))
-        needs.append(edge is not None)
+    tensors = [values[i] for i in op.tensors] if groups is None else list(_flat(op, values))
+    edges = [_edge_to(tensor) for tensor in tensors]
     node = OpNode(op, edges, groups, len(outputs))
-    node.metas = metas
+    node.metas = [None if edge is None else meta_of(t) for edge, t in zip(edges, tensors, strict=True)]
+    node.needs = needs = [edge is not None for edge in edges]
     node.place = context.user_place(OWN_CALLERS)
     if outputs[carrying[0]]._array.dtype.kind == "c":
         node.conjugated = op.holomorphic
@@ -56,13 +53,24 @@ def attach(op: Op, values: Sequence[Any], outputs: Sequence[Tensor], original: T
         output.set_history(node, index)  # type: ignore[attr-defined]
     if original is not None:
         values = [original, *values[1:]]
-    savers = _savers(op, () if op.backward is not None else tuple(needs) if groups is None else node.grouped(needs))
+    savers = _savers(op, () if not op.derivatives else tuple(needs) if groups is None else node.grouped(needs))
     node.saved = {name: save(values, outputs, edges) for name, save in savers} if savers else {}
     return node
 
 
-OWN_CALLERS = 5
+OWN_CALLERS = 4
 """The least number of functions of this package that lead from a user's line to `attach`, that one included."""
+
+
+def _edge_to(tensor: Any) -> Edge | None:
+    """`edge_of`, with the most frequent cases first."""
+    if type(tensor) is Variable and tensor._viewed is None:
+        source = tensor._grad_fn
+        return edge_of(tensor) if source is None else _tuple(Edge, (source, tensor._output_nr))
+    return None if tensor is None or (type(tensor) is Tensor and tensor._viewed is None) else edge_of(tensor)
+
+
+_tuple = tuple.__new__
 
 
 def _length(value: Any) -> int | None:
@@ -98,6 +106,8 @@ Saver = Callable[[Sequence[Any], Sequence[Tensor], Sequence[Edge | None]], Any]
 @cache
 def _savers(op: Op, needs: tuple[Any, ...]) -> list[tuple[str, Saver]]:
     """The values that derivative formulas of the arguments marked in `needs` ask for, and the way to keep each."""
+    if not op.is_differentiable:
+        return [(name, _saver(op, name)) for name in op.schema.argument_names]
     if op.backward is not None:
         rules = [op.backward]
     else:

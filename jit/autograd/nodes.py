@@ -11,6 +11,12 @@ Note [Histories of views]
         v.grad_fn          Select <- CopySlices        (the path replayed from b)
     CopySlices replays the path on gradients with differentiable ops, so it is right for any layout of memory and any
     order of derivatives.
+
+Note [Derivatives on arrays]
+    A formula in a dozen operators takes a dozen operators' time, and nearly all of them run where nobody looks at them.
+    So some operators have a derivative for numpy, too, which gives the same bits. It runs unless the derivative is
+    recorded, traced or profiled. A composite without formulas has then one node instead of those of its parts, and
+    saves its arguments; where that derivative does not do, the parts run again and are differentiated.
 """
 
 from __future__ import annotations
@@ -26,7 +32,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jit.eager import context
+from jit.eager import context, hot
 from jit.eager.dispatch import beside, call
 from jit.eager.effects import note_write
 from jit.eager.hooks import HookTable, RemovableHandle
@@ -41,6 +47,7 @@ from jit.ir.dtypes import DType, from_numpy
 from jit.ir.errors import AutogradError
 from jit.ir.geometry import Geometry
 from jit.ir.op import Derivative
+from jit.runtime.arrays.execute import execute_gradients
 from jit.runtime.arrays.libraries import FINDERS, is_writable
 
 from .node_names import node_name
@@ -403,6 +410,8 @@ class OpNode(Node):
 
     saved: dict[str, Any] | None = None
     """The values that the formulas name: SavedTensors, Metas and plain values."""
+    needs: Sequence[bool] = ()
+    """For each edge, whether it is there."""
     metas: Sequence[Meta | None] = ()
     """One for each edge, for reducing the gradient of a broadcast argument."""
     conjugated = False
@@ -451,9 +460,42 @@ class OpNode(Node):
         if g is None:
             return [None] * len(self.edges)
         if not FINDERS:
-            return self._by_formulas(saved, g, needs)
+            return self._on_arrays(saved, g, needs) or self._by_formulas(saved, g, needs)
         with beside([g] if isinstance(g, Tensor) else g):
             return self._by_formulas(saved, g, needs)
+
+    def _on_arrays(self, saved: dict[str, Any], g: Any, needs: Sequence[bool]) -> list[Any] | None:
+        """The gradients without a tensor in between; None where somebody looks at operators, or that does not do."""
+        op = self.op
+        if op.numpy_gradients is None and hot.FORMULAS[op] is None:
+            return None
+        if context.GRAD_ENABLED.get() or context.TRACE.get() or context.PROFILE.get() or self.conjugated:
+            return None
+        several = type(g) is tuple
+        given = tuple([None if each is None else each._array for each in g]) if several else g._array
+        known = {name: _array_of(value, self) for name, value in saved.items()}
+        found = None if hot.FORMULAS[op] is None else hot.gradients(op, tuple(needs), given, known)
+        if found is None and op.numpy_gradients is not None:
+            arrays = [known[name] for name, value in saved.items() if type(value) is SavedTensor]
+            known |= {"g": given, "needs": needs}
+            values = [known[name] for name in op.numpy_gradients.names[1:]]
+            found = execute_gradients(op, values, [*(given if several else (given,)), *arrays])
+        if found is None:
+            return None
+        storage = g._storage if op.kind == "view" and not several else None
+        return [None if array is None else tensor_of(array, storage) for array in found]
+
+    def _by_parts(self, saved: dict[str, Any], g: Any, needs: Sequence[bool]) -> list[Any]:
+        """The gradients of a composite that has no formulas, by those of its parts: these run again."""
+        from .engine import run_backward
+
+        create = context.GRAD_ENABLED.get()
+        with context.enable_grad():
+            values = [_unpacked(saved[name], self) for name in self.op.schema.argument_names]
+            wanted = [values[i] for i, need in zip(self.op.tensors, needs, strict=True) if need]
+            result = self.op.body(F, *values)
+        found = iter(run_backward([result], [g], wanted, create, create, within=True))
+        return [next(found) if need else None for need in needs]
 
     def _by_formulas(self, saved: dict[str, Any], g: Any, needs: Sequence[bool]) -> list[Any]:
         if not self.conjugated:
@@ -464,10 +506,13 @@ class OpNode(Node):
 
     def _formulas(self, saved: dict[str, Any], names: dict[str, Any], needs: Sequence[bool]) -> Sequence[Any]:
         op = self.op
+        if not op.is_differentiable and (context.GRAD_ENABLED.get() or context.TRACE.get() or context.PROFILE.get()):
+            return self._by_parts(saved, names["g"], needs)
         grouped = needs if self.groups is None else self.grouped(needs)
-        if op.backward is not None:
+        whole = op.backward or op.whole_gradients
+        if whole is not None:
             names["needs"] = grouped
-            return self._flat(op.backward.function(*self._lookup(op.backward.names, saved, names)))
+            return self._flat(whole.function(*self._lookup(whole.names, saved, names)))
         results = []
         for rule, need in zip(_rules(op), grouped, strict=True):
             wanted = any(need) if type(need) is tuple else need
@@ -520,6 +565,8 @@ def _rules(op: Op) -> tuple[Derivative | None, ...]:
 @functools.cache
 def _saves_elements(op: Op) -> bool:
     """Whether the derivative looks at elements of arguments or results; a derivative of sizes alone can run again."""
+    if not op.is_differentiable:
+        return True  # see Note [Derivatives on arrays]
     rules = [op.backward] if op.backward is not None else list(op.derivatives.values())
     held = {"out", *(op.schema.arguments[position].name for position in op.tensors)}
     return any(name in held for rule in rules for name in rule.names)
@@ -537,6 +584,24 @@ def _unpack(saved: Any, node: Node) -> Any:
     if type(saved) is tuple and any(isinstance(item, SavedTensor) for item in saved):
         return tuple(_unpack(item, node) for item in saved)
     return saved
+
+
+def _array_of(saved: Any, node: Node) -> Any:
+    """What was saved, tensors as arrays; of several outputs, None for those that were changed: most are not read."""
+    if type(saved) is SavedTensor:
+        return saved._original(node)
+    if type(saved) is tuple:
+        return tuple([_unchanged(item, node) if type(item) is SavedTensor else item for item in saved])
+    return saved
+
+
+def _unchanged(saved: SavedTensor, node: Node) -> Any:
+    return saved._original(node) if saved.storage.version == saved.version else None
+
+
+def _unpacked(saved: Any, node: Node) -> Any:
+    """A saved argument as a tensor that no other argument is, with a history that leads to what it was."""
+    return F.view_as(fresh := saved.unpack(node), fresh) if type(saved) is SavedTensor else saved
 
 
 class _Outputs(Sequence[Any]):

@@ -62,6 +62,8 @@ class Task:
         self.halt: list[bool] = [] if outer is None else outer.halt
         """A flag that nested tasks share: no longer empty once the thread that waits for the result has gone."""
         self.checked = context.ANOMALY.get()
+        self.is_plain = inputs is None and self.checked is None
+        """Whether nothing is to be noted of a node that has no hooks: its gradients go on at once, to leaves, too."""
         self.watch: Any = None
         """The hook that watches the calls of a function that is being recorded: it looks at the user's code alone."""
 
@@ -87,19 +89,25 @@ class Task:
         if self.halt:
             raise Halted
         if context.TRACE.get() is None:
-            self._go_on(node)
+            self._go_on(node, self.is_plain)
             return
         token = context.SOURCE.set(node.source or context.SOURCE.get())
         try:
-            self._go_on(node)
+            self._go_on(node, False)
         finally:
             context.SOURCE.reset(token)
 
-    def _go_on(self, node: Node) -> None:
-        """Run a node and hand its results on."""
+    def _go_on(self, node: Node, is_plain: bool) -> None:
+        """Run a node and hand its results on; `is_plain` if nobody looks at nodes that have no hooks."""
         pending = self.pending
         del pending[node]
-        results = self.results_of(node, self.buffers.pop(node, []) or [None] * node.outputs)
+        gradients = self.buffers.pop(node, None) or [None] * node.outputs
+        if is_plain and type(node) is OpNode and not _is_hooked(node) and _is_any(gradients):
+            results = node.apply(gradients, node.needs)
+            if not self.keep and not node.is_inner:
+                node.release()
+        else:
+            results = self.results_of(node, gradients)
         if node in self.barrier:
             return
         for edge, result in zip(node.edges, results, strict=True):
@@ -110,7 +118,16 @@ class Task:
             target = edge[0]
             pending[target] = left = pending[target] - 1
             if not left:
-                heapq.heappush(self.ready, (-target.serial, target))
+                self._make_ready(target, is_plain)
+
+    def _make_ready(self, node: Node, is_plain: bool) -> None:
+        """Let a node run in its turn; a leaf that nobody watches gets its gradient at once."""
+        if is_plain and type(node) is AccumulateGrad and not _is_hooked(node) and not node.variable.__dict__:
+            del self.pending[node]
+            if node in self.buffers:
+                node.apply(self.buffers.pop(node), ())
+        else:
+            heapq.heappush(self.ready, (-node.serial, node))
 
     def add(self, edge: Edge, gradient: Tensor) -> None:
         """Add a gradient to those that have come along `edge`."""
@@ -183,6 +200,17 @@ class Task:
             return [edge is not None for edge in node.edges]
         needs = [edge is not None and edge.node in self.wanted for edge in node.edges]
         return needs if any(needs) else None
+
+
+def _is_any(gradients: Sequence[Tensor | None]) -> bool:
+    return gradients[0] is not None or any([g is not None for g in gradients])
+
+
+def _is_hooked(node: Node) -> bool:
+    """Whether somebody wants to see the gradients of a node, hooks on a leaf aside."""
+    if type(node) is AccumulateGrad:
+        return node.pre_hooks is not None or node.hooks is not None or node.retained is not None
+    return bool(node.tensor_hooks or node.pre_hooks or node.hooks or node.retained is not None)
 
 
 # -- hooks -------------------------------------------------------------------------------------------------------

@@ -109,6 +109,8 @@ def _or_empty(inner: Callable[[Any], Any]) -> Callable[[Any], Any]:
 def _list_of(inner: Callable[[Any], Any], size: int | None, single: bool) -> Callable[[Any], Any]:
     def check(value: Any) -> Any:
         if isinstance(value, (tuple, list)):
+            if inner is _int and _WHOLE.issuperset(map(type, value)):  # mostly sizes
+                return tuple(value)
             return tuple([inner(item) for item in value])
         if single and size is not None:
             return (inner(value),) * size
@@ -134,6 +136,7 @@ def wrap_array(array: Any) -> Tensor:
     return made
 
 
+_WHOLE = frozenset((int,))
 _NUMBERS = frozenset((int, float, bool, complex, TracedScalar))
 
 

@@ -22,12 +22,13 @@ from jit.ir.refusals import FOREIGN, refusal
 from jit.runtime.arrays.execute import execute, execute_whole
 from jit.runtime.arrays.libraries import FINDERS, is_writable, library_of
 
-from . import context, derivatives
+from . import context, derivatives, hot
 from .arguments import coerce
 from .autocasting import call_in_region, outside
 from .becoming import restride
 from .effects import note_write
 from .generators import default_generator
+from .hot import LEAST
 from .namespace import F
 from .proxies import TracedScalar, concrete
 from .tensors import Tensor, Variable, requires_grad, root_of, tensor_of, variable_of
@@ -45,6 +46,8 @@ def call_fitting(op: Op, values: Sequence[Any]) -> Any:
     """`call` for values that `jit.eager.arguments` has brought to what the schema says."""
     if _region() is not None:
         return call_in_region(op, values, _call)
+    if _trace() is None and _profile() is None:
+        return _run(op, values)
     return _call(op, values)
 
 
@@ -70,7 +73,7 @@ def _run(op: Op, values: Sequence[Any]) -> Any:
     if op.kind == "composite":
         return _run_composite(op, values)
     outputs = compute(op, values)
-    if _records() and _wants_gradient(op, values) and op.is_differentiable:
+    if _records() and _wants_gradient(op, values) and (op.derivatives or op.backward is not None):
         derivatives.autograd.attach(op, values, outputs)
     return outputs[0] if op.gives_one else pack(op, outputs)
 
@@ -93,17 +96,22 @@ def compute(op: Op, values: Sequence[Any]) -> list[Tensor]:
     kind = op.kind
     if kind == "random":
         return _draw(op, values, arrays)
-    results = execute(op, arrays)
+    results = None if LEAST[op] is None or _trace() is not None else hot.computed(op, arrays)
+    if results is None:
+        results = execute(op, arrays)
     if kind != "view":
         return [tensor_of(results[0])] if len(results) == 1 else [tensor_of(result) for result in results]
     return [view_of(op, values, result, index) for index, result in enumerate(results)]
 
 
+_NUMBERS = frozenset((int,))
 _PLAIN = frozenset((int, float, bool, type(None), str, dtypes.DType))
 
 
 def _array(value: Any) -> Any:
     if type(value) is tuple:
+        if _NUMBERS.issuperset(map(type, value)):  # mostly sizes
+            return value
         return tuple([item._array if isinstance(item, Tensor) else _array(item) for item in value])
     return concrete(value) if type(value) is TracedScalar else value
 
@@ -159,7 +167,11 @@ def _run_composite(op: Op, values: Sequence[Any]) -> Any:
     if not _records() or not _wants_gradient(op, values):
         return _run_whole(op, values)
     if not op.is_differentiable:
-        return _run_parts(op, values)
+        found = None if op.whole_gradients is None else _whole(op, values)
+        if found is None:
+            return _run_parts(op, values)
+        derivatives.autograd.attach(op, values, [found])
+        return found
     context.GRAD_ENABLED.set(False)
     try:
         result = _run_whole(op, values)
@@ -171,12 +183,17 @@ def _run_composite(op: Op, values: Sequence[Any]) -> Any:
 
 def _run_whole(op: Op, values: Sequence[Any]) -> Any:
     """The result of a composite that needs no history of its parts: by its body for numpy, if it has one for these."""
-    watched = _trace() is not None or _profile() is not None or _region() is not None
-    if op.numpy_body is not None and not watched:  # nobody asks for the parts
-        found = execute_whole(op, [value._array if isinstance(value, Tensor) else value for value in values])
-        if found is not None:
-            return tensor_of(found)
-    return _run_parts(op, values)
+    found = None if op.numpy_body is None else _whole(op, values)
+    return _run_parts(op, values) if found is None else found
+
+
+def _whole(op: Op, values: Sequence[Any]) -> Tensor | None:
+    """The result of a composite by its body for numpy; None if that does not do, or somebody asks for the parts."""
+    if _trace() is not None or _profile() is not None or _region() is not None:
+        return None
+    arrays = [value._array if isinstance(value, Tensor) else value for value in values]
+    found = execute_whole(op, arrays) if (quick := hot.computed(op, arrays)) is None else quick[0]
+    return None if found is None else tensor_of(found)
 
 
 def _run_parts(op: Op, values: Sequence[Any]) -> Any:

@@ -119,6 +119,11 @@ class Op:
         self.numpy_body: Callable[..., Any] | None = None
         """A separate body for numpy alone, where the shared formula would be slow or would warn. That of a composite
         gives the bits that the parts give, or None where these have to compute; see `execute_whole`."""
+        self.numpy_gradients: Derivative | None = None
+        """The derivative of all arguments for numpy: the bits that the formulas give, or None where these have to
+        compute; see Note [Derivatives on arrays] in `jit.autograd.nodes`."""
+        self.whole_gradients: Derivative | None = None
+        """Composites without a derivative: the formula where nobody looks at their parts, which then have one node."""
         self.keeps_numbers = False
         """Whether numbers become elements of its result, so that numbers which its dtype cannot hold are refused."""
         self.tells_numbers = False
@@ -204,6 +209,18 @@ class Op:
         self.numpy_body = function
         return function
 
+    def numpy_grad(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Attach a derivative for numpy alone: `def _(m, g, needs, ...)` returns a gradient per tensor, or None."""
+        self._same_module(function)
+        self.numpy_gradients = self._derivative(function)
+        return function
+
+    def whole_grad(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Attach the formula by which a composite is differentiated as a whole where its body for numpy ran."""
+        self._same_module(function)
+        self.whole_gradients = self._derivative(function)
+        return function
+
     def terms(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Attach the terms of a kernel: `def _(t, <arguments>)` returns one for each result; see `jit.ir.kernel`."""
         self._same_module(function)
@@ -248,7 +265,7 @@ class Op:
 
     def _derivative(self, function: Callable[..., Any]) -> Derivative:
         names = _parameters(function)
-        known = {"F", "g", "out", "needs", *self.schema.argument_names}
+        known = {"F", "m", "g", "out", "needs", *self.schema.argument_names}
         known |= {self.schema.arguments[i].name + what for i in self.tensors for what in ("_meta", "_geometry")}
         for name in names:
             if name not in known:

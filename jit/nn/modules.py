@@ -281,10 +281,11 @@ class Module(Network):
         table[name] = value
 
     def __getattr__(self, name: str) -> Any:
-        for table, _ in self._tables():
-            if name in table:
-                return table[name]
-        computed = self.__dict__.get("_computed", {})
+        own = self.__dict__
+        for members in ("_parameters", "_modules", "_buffers"):  # not `_tables`: this runs at every layer
+            if members in own and name in own[members]:
+                return own[members][name]
+        computed = own.get("_computed", {})
         if name in computed:
             return computed[name](self)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")

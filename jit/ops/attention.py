@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -374,6 +374,57 @@ def scaled_dot_product_attention(
         return F._attend(query, key, value, attn_mask, is_causal, factor, query.dtype)[0]
     weights = _weights(F, query, key, attn_mask, is_causal, factor)
     return F.matmul(F.dropout(weights, dropout_p, True) if dropout_p > 0 else weights, value)
+
+
+@scaled_dot_product_attention.numpy
+def _(
+    m: Numpy, query: Array, key: Array, value: Array, attn_mask: Array | None, dropout_p: float, is_causal: bool,
+    scale: float | None, enable_gqa: bool,
+) -> Array | None:  # fmt: skip
+    """Batches of the same sizes, without a mask and dropout."""
+    if attn_mask is not None or is_causal or dropout_p > 0 or enable_gqa or 0 in (*query.shape, *key.shape):
+        return None
+    if query.ndim < 3 or query.shape[:-2] != key.shape[:-2] or query.shape[-1] != key.shape[-1]:
+        return None
+    if key.shape[:-1] != value.shape[:-1] or not value.size:
+        return None
+    weights = _weights_of(m, query * _factor(query, scale), key)
+    return _batches(m, weights, value).reshape(*query.shape[:-1], value.shape[-1])
+
+
+@scaled_dot_product_attention.whole_grad
+def _(
+    F: Ops, g: Tensor, needs: Sequence[bool], query: Tensor, key: Tensor, value: Tensor, scale: float | None
+) -> Sequence[Tensor | None]:
+    """The weights are computed again."""
+    factor = _factor(query, scale)
+    scaled = query * factor
+    weights = F._safe_softmax(F.matmul(scaled, F.transpose(key, -2, -1)), -1)
+    by_weights = F.matmul(g, F.transpose(value, -2, -1))
+    by_scores = F._softmax_backward_data(by_weights, weights, -1, weights.dtype)
+    by_query = F.matmul(by_scores, key) * factor if needs[0] else None
+    by_key = F.matmul(F.transpose(by_scores, -2, -1), scaled) if needs[1] else None
+    return by_query, by_key, F.matmul(F.transpose(weights, -2, -1), g) if needs[2] else None, None
+
+
+def _factor(query: Any, scale: float | None) -> float:
+    return 1 / square_root(query.shape[-1]) if scale is None else scale
+
+
+def _batches(m: Numpy, left: Array, right: Array) -> Array:
+    """The products of two batches of matrices, whatever the dims in front."""
+    return m.matmul(left.reshape(-1, *left.shape[-2:]), right.reshape(-1, *right.shape[-2:]))
+
+
+def _weights_of(m: Numpy, scaled: Array, key: Array) -> Array:
+    """`_weights` without a mask, as one batch of matrices."""
+    scores = _batches(m, scaled, m.swapaxes(key, -1, -2))
+    top = m.max(scores, axis=-1, keepdims=True)
+    scores -= m.where(top == -math.inf, 0, top)
+    powers = m.exp(scores)
+    total = m.sum(powers, axis=-1, keepdims=True)
+    powers /= m.where(total == 0, 1, total)
+    return powers
 
 
 @scaled_dot_product_attention.samples

@@ -466,6 +466,19 @@ def _(
     return by_input, by_weight, sum_to(F, g, bias_meta.shape) if needs[2] else None
 
 
+@linear.numpy_grad
+def _(
+    m: Numpy, g: Array, needs: Sequence[bool], input: Array, weight: Array, bias_meta: Any
+) -> Sequence[Array | None] | None:
+    if weight.ndim != 2 or input.ndim < 2 or not g.size or not input.size:
+        return None
+    by_input = _by_rows(m, g, weight) if needs[0] else None
+    by_weight = None
+    if needs[1]:
+        by_weight = m.matmul(g.reshape(-1, g.shape[-1]).T, input.reshape(-1, input.shape[-1]))
+    return by_input, by_weight, m.sum(g, axis=tuple(range(g.ndim - 1))) if needs[2] else None
+
+
 def _rows(F: Ops, x: Tensor) -> Tensor:
     """`x` as a matrix whose rows run through all dims but the last."""
     return F.unsqueeze(x, 0) if x.ndim == 1 else x if x.ndim == 2 else F.flatten(x, 0, -2)

@@ -220,10 +220,18 @@ def _class_weights(m: Numpy, self: Array, target: Array, weight: Array | None, i
     dim = _check_classes(self.shape, target.shape, None if weight is None else weight.shape)
     valid = target != ignore_index
     classes = m.where(valid, target, 0)
-    wrong = (classes < 0) | (classes >= self.shape[dim])
-    if wrong.any():
+    if classes.size and not 0 <= classes.min() <= classes.max() < self.shape[dim]:
+        wrong = (classes < 0) | (classes >= self.shape[dim])
         raise DimError(f"nll_loss: target {int(target[wrong][0])} is out of range for {self.shape[dim]} classes")
     return classes, valid.astype(self.dtype) if weight is None else m.where(valid, weight[classes], 0)
+
+
+def _scores_at(m: Numpy, classes: Array) -> tuple[Any, ...]:
+    """The index of the score of each element's class."""
+    if not classes.ndim:
+        return (classes,)
+    places = [m.arange(n).reshape(-1, *(1,) * (classes.ndim - d - 1)) for d, n in enumerate(classes.shape)]
+    return places[0], classes, *places[1:]
 
 
 @array("aten::nll_loss_forward(Tensor self, Tensor target, Tensor? weight, int reduction, int ignore_index) "
@@ -236,8 +244,7 @@ def nll_loss_forward(
     if self.dtype.kind in "iub":
         raise DTypeError(f"nll_loss: scores should be floating, and these are {self.dtype}; cast with x.float()")
     classes, weights = _class_weights(m, self, target, weight, ignore_index)
-    dim = min(1, self.ndim - 1)
-    picked = m.take_along_axis(self, m.expand_dims(classes, dim), dim).reshape(target.shape)
+    picked = self[_scores_at(m, classes)]
     losses, total = m.where(target != ignore_index, -picked * weights, m.asarray(0, self.dtype)), m.sum(weights)
     if reduction == NONE:
         return m.array(losses, order="C"), total
@@ -341,10 +348,8 @@ def nll_loss_backward(
 ) -> Array:  # fmt: skip
     """The gradient of nll_loss's self: minus the weighted share of each target class, zeros elsewhere."""
     classes, weights = _class_weights(m, self, target, weight, ignore_index)
-    dim = min(1, self.ndim - 1)
-    shares = -weights * (grad_output / total_weight if reduction == MEAN else grad_output)
     out = m.zeros(self.shape, grad_output.dtype)
-    m.put_along_axis(out, m.expand_dims(classes, dim), m.expand_dims(shares, dim), dim)
+    out[_scores_at(m, classes)] = -weights * (grad_output / total_weight if reduction == MEAN else grad_output)
     return out
 
 

@@ -95,17 +95,18 @@ def _max_pool(m: Numpy, x: Array, pool: PoolGeometry) -> Any:
     places = pool.places(sizes)
     lowest = -math.inf if x.dtype.kind == "f" else m.iinfo(x.dtype).min
     image = pool.padded(m, x, lowest)
-    best = winner = None
+    best: Any = None
+    winner: Any = None
     distances = []
     for offset, where in pool.taps(places):
         distances.append(sum(o * math.prod(sizes[i + 1 :]) for i, o in enumerate(offset)))
-        here = image[where]
+        here = m.array(image[where], order="C")
         if best is None:
-            best, winner = m.array(here, order="C"), m.zeros(here.shape, m.intp)
+            best, winner = here, m.zeros(here.shape, m.int8 if math.prod(pool.kernel) < 128 else m.int64)
             continue
         better = ~(here <= best) & (best == best)
-        m.copyto(best, here, where=better)
-        m.copyto(winner, len(distances) - 1, where=better)
+        best = m.where(better, here, best)
+        winner += better * (len(distances) - 1 - winner)
     found = m.take(m.asarray(distances, m.int64), winner) + _corners(m, sizes, places, pool, False)
     if any(pool.padding):  # where nothing beats the padding, the first entry of the image in the window is named
         m.copyto(found, _corners(m, sizes, places, pool, True), where=best == lowest)

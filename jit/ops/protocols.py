@@ -300,6 +300,7 @@ class Numpy(Functions[Array], Protocol):
     float32: type[np.float32]
     float64: type[np.float64]
     int32: type[np.int32]
+    int8: type[np.int8]
     int64: type[np.int64]
     intp: type[np.intp]
 

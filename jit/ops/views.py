@@ -14,7 +14,7 @@ from jit.ir.samples import Sample, make, sample, strided
 from jit.ir.types import TensorType
 
 if TYPE_CHECKING:
-    from .protocols import Ints, KnownType, Meta, OnnxWriter, Ops, Tensor, Value
+    from .protocols import Array, Ints, KnownType, Meta, Numpy, OnnxWriter, Ops, Tensor, Value
 
 INT64_MAX = 2**63 - 1
 """ONNX's word for "to the end" in a Slice."""
@@ -179,6 +179,11 @@ def _() -> Iterator[Sample]:
 # -- dims in another order ---------------------------------------------------------------------------------------
 
 
+@view_.numpy_grad
+def _(m: Numpy, g: Array, self_meta: Meta) -> Sequence[Array | None]:
+    return (g.reshape(self_meta.shape),)
+
+
 @view("aten::transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)", aliases=("swapaxes", "swapdims"),
       shows_all=True,
       grad=dict(self=lambda F, g, dim0, dim1: F.transpose(g, dim0, dim1)),
@@ -246,6 +251,11 @@ def permute(geometry: Geometry, dims: Ints) -> Geometry:
     if len(dims) != geometry.ndim:
         raise ShapeError(f"permute: dims {list(dims)} should name each of the {geometry.ndim} dims once")
     return geometry.permute(wrap_dims(tuple(dims), geometry.ndim))
+
+
+@permute.numpy_grad
+def _(m: Numpy, g: Array, dims: Ints) -> Sequence[Array | None]:
+    return (g.transpose(inverse_order(dims)),)
 
 
 @permute.onnx
@@ -744,6 +754,11 @@ def unbind(geometry: Geometry, dim: int) -> list[Geometry]:
     at = wrap_dim(dim, geometry.ndim)
     first, step = geometry.drop((at,)), geometry.strides[at]
     return [first._replace(offset=geometry.offset + i * step) for i in range(geometry.sizes[at])]
+
+
+@unbind.numpy_grad
+def _(m: Numpy, g: Sequence[Array | None], self_meta: Meta, dim: int) -> Sequence[Array | None] | None:
+    return None if any(each is None for each in g) else (m.stack(g, dim),)
 
 
 @unbind.onnx

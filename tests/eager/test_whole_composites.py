@@ -5,11 +5,13 @@ from typing import Any
 import pytest
 
 import jit
+from jit.autograd import nodes
 from jit.eager import dispatch
 from jit.eager.arguments import fitter
 from jit.ir import REGISTRY, Op
-from jit.runtime.arrays.execute import execute, execute_whole
+from jit.runtime.arrays.execute import execute, execute_gradients, execute_whole
 from tests.registry_cases import all_cases, bits
+from tests.tolerances import assert_close
 
 WITH_BODIES = [op for op in REGISTRY.values() if op.kind == "composite" and op.numpy_body is not None]
 
@@ -27,6 +29,71 @@ def test_the_body_gives_the_bits_of_the_parts(op: Op) -> None:
             assert bits(jit.from_numpy(found)) == bits(parts)
             assert found.strides == parts.numpy().strides
     assert taken
+
+
+WITH_GRADIENTS = [op for op in REGISTRY.values() if op.numpy_gradients is not None]
+
+
+def gradients_by(op: Op, case: Any) -> list[bytes]:
+    """The bits of the gradients of a case's tensors, the results weighted."""
+    args, kwargs = case.arguments()
+    leaves = [a.requires_grad_() for a in args if isinstance(a, jit.Tensor) and a.is_floating_point()]
+    results = [r for r in case.call(*args, **kwargs) if r.numel()]
+    weights = [jit.arange(r.numel()).reshape(r.shape).to(r.dtype).sin() for r in results]
+    found = jit.grad(results, leaves, weights, allow_unused=True) if results else ()
+    return [bits(g.contiguous()) for g in found if g is not None]
+
+
+@pytest.mark.parametrize("op", WITH_GRADIENTS, ids=lambda op: op.name)
+def test_the_derivative_for_numpy_gives_the_bits_of_the_formulas(op: Op, monkeypatch: Any) -> None:
+    ran: list[Any] = []
+    for case in all_cases(op):
+        if not case.sample.grad:
+            continue
+        with monkeypatch.context() as patch:
+            patch.setattr(nodes, "execute_gradients", lambda *args: ran.append(execute_gradients(*args)) or ran[-1])
+            by_numpy = gradients_by(op, case)
+        with monkeypatch.context() as patch:
+            patch.setattr(nodes, "execute_gradients", lambda *args: None)
+            assert gradients_by(op, case) == by_numpy
+    assert any(found is not None for found in ran)
+
+
+def attended(x: jit.Tensor) -> jit.Tensor:
+    return jit.nn.functional.scaled_dot_product_attention(x * 2, x + 1, x * x)
+
+
+def test_attention_has_one_node_and_the_gradients_of_its_parts() -> None:
+    x = jit.randn(2, 3, 4, dtype=jit.float64, requires_grad=True)
+    y = attended(x)
+    assert repr(y.grad_fn) == "<ScaledDotProductAttentionBackward0>"
+    (found,) = jit.grad(y.sin().sum(), x)
+    with jit.autograd.profiler.profile():
+        parts = attended(x)
+    assert repr(parts.grad_fn) != repr(y.grad_fn)
+    (wanted,) = jit.grad(parts.sin().sum(), x)
+    assert_close(found, wanted)
+    assert jit.autograd.gradcheck(attended, (x,)) and jit.autograd.gradgradcheck(attended, (x,))
+
+
+def test_a_backward_of_attention_that_is_traced_or_profiled_runs_the_parts() -> None:
+    x = jit.randn(2, 3, 4, requires_grad=True)
+    (wanted,) = jit.grad(attended(x).sum(), x)
+    with jit.autograd.profiler.profile():
+        (profiled,) = jit.grad(attended(x).sum(), x)
+    assert_close(profiled, wanted)
+    traced = jit.trace(lambda x: jit.grad(attended(x).sum(), x)[0])
+    for _ in range(3):
+        assert_close(traced(x), wanted)
+
+
+def test_attention_notices_what_was_written_to_its_arguments() -> None:
+    q = jit.randn(2, 3, 4, requires_grad=True)
+    k = jit.randn(2, 3, 4)
+    y = jit.nn.functional.scaled_dot_product_attention(q, k, k)
+    k.zero_()
+    with pytest.raises(jit.AutogradError, match="was changed by an in-place operation"):
+        y.sum().backward()
 
 
 def parts_of(function: Any, monkeypatch: Any) -> list[str]:

@@ -72,21 +72,42 @@ def execute_whole(op: Op, values: Sequence[Any]) -> Any:
 
     Such a body takes arrays of one dtype, none of 16 bits, whose parts round by themselves.
     """
-    dtype = None
-    for index in op.tensors:
-        value = values[index]
-        if value is None:
-            continue
-        if type(value) is not np.ndarray or (dtype is not None and value.dtype is not dtype):
-            return None
-        dtype = value.dtype
-    if op.numpy_body is None or dtype is None or dtype.kind != "f" or dtype.itemsize == 2:
+    if op.numpy_body is None or not _are_alike([values[index] for index in op.tensors]):
         return None
+    result = _attempted(op.numpy_body, values)
+    return None if result is None else _as_array(result, None, HOST)
+
+
+def execute_gradients(op: Op, values: Sequence[Any], tensors: Sequence[Any]) -> Sequence[Any] | None:
+    """The gradients of an operator's tensors by its derivative for numpy; None where formulas have to do it.
+
+    Args:
+        op: The operator, which has such a derivative.
+        values: What the derivative asks for, in its order, but for the namespace.
+        tensors: The arrays among them.
+    """
+    assert op.numpy_gradients is not None
+    return _attempted(op.numpy_gradients.function, values) if _are_alike(tensors) else None
+
+
+def _are_alike(arrays: Sequence[Any]) -> bool:
+    """Whether these are arrays of numpy's, of one floating dtype of 32 bits or more; some may be None."""
+    dtype = None
+    for array in arrays:
+        if array is None:
+            continue
+        if type(array) is not np.ndarray or (dtype is not None and array.dtype is not dtype):
+            return False
+        dtype = array.dtype
+    return dtype is not None and dtype.kind == "f" and dtype.itemsize > 2
+
+
+def _attempted(body: Callable[..., Any], values: Sequence[Any]) -> Any:
+    """What a body for numpy gives; None if its operands do not fit, which the parts then say."""
     token = _warnings.set(_SILENCE)
     try:
-        result = op.numpy_body(HOST.math, *values)
-        return None if result is None else _as_array(result, None, HOST)
-    except FOREIGN:  # the parts say what does not fit
+        return body(HOST.math, *values)
+    except FOREIGN:
         return None
     finally:
         _warnings.reset(token)
