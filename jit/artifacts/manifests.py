@@ -97,6 +97,12 @@ class ManifestWriter:
         }
 
     def _recording(self, recording: Recording, tensors: Sequence[Any], promoted: int) -> dict[str, Any]:
+        kept = [attribute.name for attribute in recording.result.attributes if attribute.is_read]
+        if kept:
+            raise UsageError(
+                f"the function sets {kept[0]!r} on a network and goes on with it in the next call, and a file holds no "
+                "networks; keep it in a buffer that is written to in place, such as self.count.add_(1)"
+            )
         places = {each.name: getattr(recording, part) for part, made in PARTS.items() for each in fields(made)}
         plain = {name: encode(getattr(places.get(name, recording), name)) for name in RECORDING}
         return {**plain, "chains": [self._chain(chain, tensors, promoted) for chain in recording.chains]}

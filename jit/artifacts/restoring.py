@@ -171,7 +171,8 @@ class Reader:
         plain = _plain(data, RECORDING)
         optimiser = optimise if function._optimise is optimise else unoptimised
         parts: dict[str, Any] = {
-            part: make(**{each.name: plain.pop(each.name) for each in fields(make)}) for part, make in PARTS.items()
+            part: make(**{each.name: plain.pop(each.name) for each in fields(make) if each.name in RECORDING})
+            for part, make in PARTS.items()
         }
         recording = Recording(optimise=optimiser, **parts, **plain)
         facts = recording.conditions.facts

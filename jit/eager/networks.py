@@ -16,6 +16,10 @@ CALLS = {"forward_pre": FORWARD_PRE, "forward": FORWARD, "backward_pre": BACKWAR
 """All four tables, for traces to look at: other hooks make another recording."""
 
 
+TELLING: set[Any] = set()
+"""The functions `__setattr__` of networks that tell the recorder what is set, see `Recorder.note_attribute`."""
+
+
 class Network:
     """An object with state whose call runs `forward`: what it holds are inputs of its recordings."""
 

@@ -15,6 +15,7 @@ from jit.ir.errors import Error
 
 if TYPE_CHECKING:
     from .generators import Generator
+    from .networks import Network
     from .proxies import TracedScalar
     from .tensors import Tensor
 
@@ -153,6 +154,12 @@ class Recorder(Protocol):
 
     def note_impure(self, what: str) -> None:
         """Note that the function does `what`, which a recording cannot repeat."""
+
+    def note_attribute(self, network: Network, name: str) -> None:
+        """Note that an attribute of a network has been set."""
+
+    def note_network(self, network: Network) -> None:
+        """Note that a network is being made."""
 
     def note_state(self, generator: Generator, sets: bool) -> None:
         """Note that the function itself reads or sets the state of a generator."""

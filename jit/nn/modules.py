@@ -11,7 +11,7 @@ from jit.eager import context
 from jit.eager.conversions import conversion
 from jit.eager.hooks import RemovableHandle
 from jit.eager.namespace import F
-from jit.eager.networks import BACKWARD, BACKWARD_PRE, FORWARD, FORWARD_PRE, Network, initial_state
+from jit.eager.networks import BACKWARD, BACKWARD_PRE, FORWARD, FORWARD_PRE, TELLING, Network, initial_state
 from jit.eager.tensors import Tensor
 from jit.ir import dtypes
 from jit.ir.devices import accelerator, resolve
@@ -68,6 +68,9 @@ class Module(Network):
         own = self.__dict__
         for name, value in initial_state().items():  # one by one, so that networks share the names in memory
             own[name] = value
+        recorder = context.TRACE.get()
+        if recorder is not None:
+            recorder.note_network(self)
         if self.call_super_init:
             super().__init__(*args, **kwargs)
 
@@ -261,8 +264,12 @@ class Module(Network):
                         f"assign a {was} or None, or delete it first"
                     )
                 table[name] = value
-                return
-        object.__setattr__(self, name, value)
+                break
+        else:
+            object.__setattr__(self, name, value)
+        recorder = context.TRACE.get()
+        if recorder is not None:
+            recorder.note_attribute(self, name)
 
     def _assign_computed(self, name: str, value: Any) -> None:
         """Assign to a computed attribute, which decides itself what that means."""
@@ -660,6 +667,9 @@ class Module(Network):
         if not children and "\n" not in extra:
             return f"{self._get_name()}({extra})"
         return f"{self._get_name()}(" + "\n  ".join(["", *extra.splitlines(), *children]) + "\n)"
+
+
+TELLING.add(Module.__setattr__)
 
 
 def _once(pairs: Iterable[tuple[str, Any]], seen: set[int]) -> Iterator[tuple[str, Any]]:

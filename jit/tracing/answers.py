@@ -92,7 +92,7 @@ class Answers:
         if calls is not None:
             calls.at = 0
         try:
-            return recording.run(inputs)
+            return recording.run(inputs, recording.networks(call.world))
         except OperatorRaised as raised:
             call.note_raised(raised.error, calls)
             raise

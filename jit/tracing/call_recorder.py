@@ -14,6 +14,7 @@ from .budget import Budget
 from .cache import RecordingCache
 from .explanation import Explanation
 from .first_runs import FirstRuns
+from .promotion import promote_counters
 from .recorder.anew import RecordedRun
 from .recordings.drafting import distinct, ledger
 from .recordings.kept_leaves import connect, keeps_leaves
@@ -155,6 +156,8 @@ class CallRecorder:
         draft = made.run.draft
         if effect.startswith("changed "):  # the next call will hardly do so, but it will run the same code
             self._cache.grow(entry, made.call, made.before, None)
+        if draft.counters:
+            promote_counters(draft.counters, made.call, self._surroundings)
         draft.needs_eager_history |= keeps_leaves(
             draft.trace, made.live.outputs, lambda: self._surroundings.reach().tensors
         )

@@ -240,6 +240,9 @@ def _forgotten(recording: Recording) -> Iterator[str]:
     written = [value.name for value, _ in stage.updates if not isinstance(value.type, GeneratorType)]
     if written:
         yield f"the model leaves out what the function writes to {', '.join(written)}"
+    kept = [attribute.name for attribute in recording.result.attributes if attribute.is_read]
+    if kept:
+        yield f"the model leaves out what the function sets {', '.join(kept)} to, and goes on with what was there"
 
 
 def _differentiate(recording: Recording, result: Any, arguments: Sequence[Tensor], stage: int) -> None:

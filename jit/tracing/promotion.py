@@ -60,6 +60,20 @@ def promote_varying(call: TracedCall, others: Collection[Key], surroundings: Sur
     return True
 
 
+def promote_counters(names: Collection[str], call: TracedCall, surroundings: Surroundings) -> None:
+    """Make inputs of numbers on networks that a call has read and set: see Note [Attributes that are set].
+
+    Args:
+        names: Their names.
+        call: The call, which is not kept.
+        surroundings: All that the function reads besides its arguments.
+    """
+    found = {Spot(False, name) for name in names}
+    found = {spot for spot in found if surroundings.promotions.is_new(spot) and _can_be_input(spot, call)}
+    if found and not tests_identity(function for _, function, _ in call.world.surroundings.functions):
+        surroundings.promote_unasked(found)
+
+
 def _can_be_input(spot: Spot, call: TracedCall) -> bool:
     """Whether something else can stand in the places of a number."""
     if spot.is_argument:

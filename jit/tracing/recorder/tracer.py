@@ -15,6 +15,7 @@ import numpy as np
 
 from jit.eager import context, dispatch
 from jit.eager.generators import Generator, default_generator
+from jit.eager.networks import Network
 from jit.eager.proxies import TracedScalar
 from jit.eager.tensors import Tensor
 from jit.eager.watch import pause, resume
@@ -24,6 +25,7 @@ from jit.ir.types import UNDEFINED, Type
 
 from ..surroundings.properties import row_major, type_of
 from . import measuring, metadata, metas, python_ops, raising, strides, writes
+from .attributes import SetAttributes
 from .capturing import Captures, Locate
 from .caught_errors import TraceErrors
 from .composites import record_composite
@@ -89,6 +91,7 @@ class Trace:
         self.uncounted = UncountedWrites(self.memory, self.impurity)
         self.errors = TraceErrors(self.impurity)
         self.functions = PythonFunctions()
+        self.attributes = SetAttributes()
         self.constants: list[Constant] = []
         """The ledger of values that are baked in."""
 
@@ -309,6 +312,14 @@ class Trace:
         """Note that the function does `what`: its recording serves this call alone."""
         self.impurity.note_impure(what)
 
+    def note_attribute(self, network: Network, name: str) -> None:
+        """Note that an attribute of a network has been set."""
+        self.attributes.note(network, name)
+
+    def note_network(self, network: Network) -> None:
+        """Note that a network is being made."""
+        self.attributes.note_made(network)
+
     def note_text(self) -> None:
         """Note that elements of a tensor become text."""
         self.impurity.note_text()
@@ -395,7 +406,7 @@ class Trace:
 
     def forget(self) -> None:
         """Let go of the memory of the call that was recorded."""
-        for component in (self.memory, self.gradients, self.identities):
+        for component in (self.memory, self.gradients, self.identities, self.attributes):
             component.forget()
 
 

@@ -34,6 +34,8 @@ from ..recorder.uncounted import nodes_behind
 from ..surroundings.calls import TracedCall, flatten_arguments, leaf_names, unflatten_arguments
 from ..surroundings.number_arguments import with_stand_ins
 from ..surroundings.peeking import is_a
+from ..surroundings.places import attribute_of
+from ..surroundings.promoting import KINDS
 from ..surroundings.sharing import same_tensor, sharing_of
 from ..surroundings.stand_ins import replace_everywhere
 from ..surroundings.surroundings import World, attributes_of
@@ -43,7 +45,7 @@ from .conditions import Conditions
 from .histories import adopt, kept_with, stand_in, twin
 from .kept_leaves import EagerHistory
 from .recording import Recording
-from .results import OutputSpec, ResultSpec
+from .results import OutputSpec, ResultSpec, SetAttribute
 from .stage_recording import Live
 from .views_of_sizes import paths_of
 
@@ -58,6 +60,8 @@ class Draft:
         self.positions = distinct(call.leaves)
         self.odd: list[tuple[int, str, Any]] = []
         """Attributes of results that no other call has: (output, name, value)."""
+        self.counters: set[str] = set()
+        """The names of numbers on networks that the function has read and set."""
         self.needs_eager_history = False
         """Whether the results of the call have the history of eager mode. Its recording is not kept then: the function
         leaves a leaf behind (jit.tracing.recordings.kept_leaves), or has written over what a history has saved (Note
@@ -104,6 +108,8 @@ class Draft:
         slots = [slot for slot in trace.gradients.slots.values() if slot.has_changed]
         left = [slot.holder._grad for slot in slots if slot.holder._grad is not None]
         tags, further = tags_of(trace, leaves)
+        attributes, held = self._attributes(len(leaves) + len(left) + len(further))
+        further = [*further, *held]
         specs, values, tensors = _describe(trace, [*leaves, *left, *further])
         self._check_leaves([*leaves, *further])
         self._check_views([*leaves, *left, *further])
@@ -113,7 +119,7 @@ class Draft:
         trace.graph.set_return(values, pairs)
         position = {value: index for index, value in enumerate(trace.graph.inputs)}
         outputs = [*tensors, *(self._rebased(cell) for cell, _ in updates), *(None for _ in drawn)]
-        spec = ResultSpec(specs, structure, len(leaves), self._tags(tags, len(leaves), len(left)))
+        spec = ResultSpec(specs, structure, len(leaves), self._tags(tags, len(leaves), len(left)), attributes)
         places = _gradients_left(trace, slots, values, len(leaves))
         effects = EffectSpec([position[target] for target, _ in pairs], places, moves(trace, position))
         paths = map(trace.scalars.traced, paths_of(spec, effects))
@@ -145,10 +151,41 @@ class Draft:
             start += len(leaves)
         return found
 
+    def _attributes(self, start: int) -> tuple[list[SetAttribute], list[Any]]:
+        """The attributes that the function has set on networks, and the tensors that they hold.
+
+        Args:
+            start: The number of the first of these tensors among the outputs.
+        """
+        found: list[SetAttribute] = []
+        held: list[Any] = []
+        world = self.call.world
+        for network, name in self.trace.attributes.of_others():
+            place, before, after = world.number_of(network), world.before(network, name), attribute_of(network, name)()
+            with looking():
+                leaves, structure = flatten(after)
+            is_there = name in vars(network) or name in vars(network).get("_buffers", ())
+            can_be_made = is_there and not any(map(_is_odd, statics(structure, keys=False)))
+            can_be_made &= not any(map(self._is_own_leaf, leaves))
+            is_input = _is_input(before, after) or world.promotes(network, name)
+            if place is not None and can_be_made and (is_input or not before):
+                world.let_change(network, name)
+                found.append(SetAttribute(place, name, with_plain_keys(structure), start + len(held), bool(before)))
+                held += leaves
+            elif not before:  # otherwise its place is watched
+                self.trace.note_impure(f"changed {name}")
+            elif all(type(value) is type(after) for _, value in before) and type(after) in KINDS:
+                self.counters.update(called for called, _ in before)
+        return found, held
+
+    def _is_own_leaf(self, tensor: Any) -> bool:
+        """Whether a tensor is a leaf that requires grad and that the function has made."""
+        return isinstance(tensor, Variable) and tensor._requires_grad and not self.trace.is_from_outside(tensor)
+
     def _check_leaves(self, results: Sequence[Any]) -> None:
         """TraceError if the function returns a leaf that it made: gradients would have to end there in later calls."""
         for tensor in results:
-            if isinstance(tensor, Variable) and tensor._requires_grad and not self.trace.is_from_outside(tensor):
+            if self._is_own_leaf(tensor):
                 raise TraceError(
                     f"{self.where()}: the traced function returns a leaf that it has made and that requires grad, "
                     "which a recording cannot make anew; call requires_grad_() outside"
@@ -240,7 +277,8 @@ class Draft:
         for number, index in enumerate(recording.effects.targets, first):
             if node is not None and number in recording.differentiable:
                 adopt(owners[index], node, number)
-        result = recording.rebuild(results[:first], owners, node, storages, objects)
+        networks = recording.networks(self.call.world)
+        result = recording.rebuild(results[:first], owners, node, storages, objects, networks)
         made = flatten(result)[0] if self.odd else []
         for index, name, value in self.odd:
             if index < len(made):
@@ -258,6 +296,11 @@ def _is_hidden(capture: Any) -> bool:
     """Whether later calls cannot know where to find what was captured."""
     known = capture.place is not None or capture.gradient_of is not None or capture.number is not None
     return not known and capture.owner is not default_generator()
+
+
+def _is_input(before: Sequence[tuple[str, Any]], after: Any) -> bool:
+    """Whether an attribute that may be read before it is set holds a tensor all the time."""
+    return all(is_a(value, Tensor) for value in (after, *(value for _, value in before)))
 
 
 def distinct(leaves: Sequence[Any]) -> list[int]:

@@ -28,6 +28,7 @@ from ..recorder.tracer import Trace
 from ..surroundings.observations import Observations
 from ..surroundings.properties import contents_of
 from ..surroundings.sharing import Extents
+from ..surroundings.surroundings import World
 from .aliasing import analyse
 from .captured_kinds import CapturedKinds
 from .carriers import carrier
@@ -338,8 +339,16 @@ class Recording:
                 return "the .grad of a tensor is also another tensor now"
         return self.captured_kinds.other(captures, captured, view)
 
-    def run(self, owners: Sequence[Any]) -> Any:
+    def networks(self, world: World) -> list[Any]:
+        """The networks whose attributes a call sets, one for each attribute."""
+        return [world.object_at(attribute.network) for attribute in self.result.attributes]
+
+    def run(self, owners: Sequence[Any], networks: Sequence[Any] = ()) -> Any:
         """Call the recorded function; nothing has happened yet if it raises one of these.
+
+        Args:
+            owners: The tensors behind the inputs.
+            networks: The networks whose attributes are set, see `networks`.
 
         Raises:
             GuardFailed: It would now take another path.
@@ -361,7 +370,7 @@ class Recording:
             if node is not None and node.kept is not None:
                 node.state, node.plan = state, plan
             self.effects.commit(owners, updates, len(outputs), node, self.differentiable)
-        return self.rebuild(outputs, owners, node)
+        return self.rebuild(outputs, owners, node, networks=networks)
 
     def node_of(self, owners: Sequence[Any], values: Sequence[Any], edges: Sequence[Edge | None]) -> StageNode:
         """The history of a call's results. It keeps inputs: copies of overwritten ones, and none that are unused."""
@@ -397,6 +406,7 @@ class Recording:
         node: StageNode | None,
         storages: Sequence[Any] = (),
         objects: Sequence[Any] | None = None,
+        networks: Sequence[Any] = (),
     ) -> Any:
         """The function's result from what a run returned; gradients that it leaves in `.grad` are put there.
 
@@ -406,6 +416,7 @@ class Recording:
             node: The history of the result, if gradients are recorded.
             storages: Per result, what identifies its memory, where that is known already.
             objects: The objects behind the inputs, where the function itself has made other views of some.
+            networks: The networks whose attributes are set, see `networks`.
         """
         objects = owners if objects is None else objects
         returned = Returned(results, storages, node, self.differentiable)
@@ -414,7 +425,7 @@ class Recording:
         if node is not None and node.kept is not None:
             node.kept.made = [{index: mark_of(t) for index, t in returned.tensors.items()}]
         effects.leave(made, owners, objects)
-        return result.assembled(made)
+        return result.assembled(made, networks)
 
     def _views(self, owners: Sequence[Any]) -> tuple[ResultSpec, EffectSpec]:
         """The results and changes of a call, with the numbers of its own sizes in the ways to views."""

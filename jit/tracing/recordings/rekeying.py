@@ -80,6 +80,12 @@ class Change:
                 found.append((capture, "number", given + (place or 0)))
             if place is None:
                 return False
+        attributes = recording.result.attributes
+        networks = [self._after.number_of(self._before.object_at(each.network)) for each in attributes]
+        if None in networks:
+            return False
+        for attribute, network in zip(attributes, networks, strict=True):
+            attribute.network = network  # type: ignore[assignment]
         for capture, name, place in found:
             setattr(capture, name, place)
         return True
@@ -114,6 +120,11 @@ def relocate(recording: Recording, grown: World, settled: World, given: int) -> 
             if place is None and capture.place is not None:
                 return f"used {capture.name!r}, a tensor or generator that later calls cannot find"
             capture.place = place
+    for attribute in recording.result.attributes:
+        network = settled.number_of(grown.object_at(attribute.network))
+        if network is None:
+            return f"sets {attribute.name!r} on a network that later calls cannot find"
+        attribute.network = network
     return None
 
 

@@ -13,6 +13,7 @@ from jit.eager.view_paths import ViewPath
 
 from ..recorder.metadata import Tag, set_tag
 from ..recorder.views import shown
+from ..surroundings.places import attribute_of
 from .histories import give_history
 
 
@@ -30,6 +31,20 @@ class OutputSpec:
     requires_grad: bool = False
 
 
+@dataclass(slots=True)
+class SetAttribute:
+    """An attribute that the function sets on a network: a result under another name."""
+
+    network: tuple[int, int]
+    """The number of the network among the objects in reach, see `World.object_at`."""
+    name: str
+    structure: Any
+    start: int
+    """The place of its first tensor among the outputs."""
+    is_read: bool
+    """Whether the function may have read it before, so that what it holds makes a difference to the next call."""
+
+
 @dataclass(frozen=True, slots=True)
 class ResultSpec:
     """The way of a call's result out of a run."""
@@ -41,6 +56,8 @@ class ResultSpec:
     """The number of `outputs` that are the function's result; further ones are gradients and tensors in attributes."""
     tags: list[Tag] = field(default_factory=list)
     """Attributes of the results."""
+    attributes: list[SetAttribute] = field(default_factory=list)
+    """Attributes of networks."""
 
     def made(self, returned: Returned, owners: Sequence[Any], objects: Sequence[Any]) -> list[Any]:
         """The outputs.
@@ -64,10 +81,20 @@ class ResultSpec:
                 made.append(_viewed(spec, owners[spec.index] if spec.kind == "input" else returned.tensor(spec.index)))
         return made
 
-    def assembled(self, made: Sequence[Any]) -> Any:
-        """The function's result, with the attributes that it has been given."""
+    def assembled(self, made: Sequence[Any], networks: Sequence[Any] = ()) -> Any:
+        """The function's result, with the attributes that it has been given, and those of networks set.
+
+        Args:
+            made: The outputs.
+            networks: The networks whose attributes are set, one for each.
+        """
         for index, name, structure, start in self.tags:
             set_tag(made[index], name, unflatten(structure, made[start : start + len(paths(structure))]))
+        for network, attribute in zip(networks, self.attributes, strict=True):
+            start, structure = attribute.start, attribute.structure
+            write = attribute_of(network, attribute.name).writer()
+            assert write is not None
+            write(unflatten(structure, made[start : start + len(paths(structure))]))
         return unflatten(self.structure, made[: self.count])
 
 

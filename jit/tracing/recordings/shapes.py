@@ -213,7 +213,7 @@ def signature(recording: Any, named: NamedSizes, layouts: bool = True) -> Any:
     outputs = [(o.kind, o.index, o.requires_grad) for o in result.outputs]
     rest = (result.structure, recording.positions, effects.targets, effects.slots, conditions.reads)
     moves = [(i, grad) for i, _, grad in effects.moves], [_path(path) for path in named.views]
-    metadata = (conditions.facts, moves, result.tags)
+    metadata = (conditions.facts, moves, result.tags, result.attributes)
     counted = (conditions.hookless, recording.spent, result.count)
     return (skeleton(named.graph, 0, layouts), captures, outputs, *rest, *metadata, *counted)
 

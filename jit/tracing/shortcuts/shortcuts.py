@@ -202,7 +202,8 @@ def _needs_python(call: TracedCall, recording: Recording) -> bool:
         or any(a is not b for a, b in zip(leaves, call.leaves))
         or len(leaves) > _ARGUMENTS
         or not all(is_a(a, Tensor) or _is_plain(a) for a in items)
-        or bool(recording.conditions.facts or recording.conditions.sharing or recording.result.tags)
+        or bool(recording.conditions.facts or recording.conditions.sharing)
+        or bool(recording.result.tags or recording.result.attributes)
         or bool(recording.trace.randomness.drawn())
         or any(not isinstance(t, Tensor) or t._array is None or t._array.size == 0 for t in owners)
         or any(t._array.size == 0 for t in leaves)

@@ -9,6 +9,11 @@ Note [Footprints]
     attributes are looked up by names made at run time (`getattr` with a computed name, `vars`, `__dict__`, `copy`), all
     of them count.
 
+    An attribute of a network that code sets, and that no code that ran can have read before, says nothing about the
+    call: what it held makes no difference, and what it holds afterwards is a result (Note [Attributes that are set] in
+    jit.tracing.recorder.attributes). So networks' attributes count only if they may be read: their names have a mark,
+    "get attn" beside "attn", which names have that code loads, and all words in strings.
+
     The footprint of a traced function grows with its recordings, and the keys grow with it
     (jit.tracing.recordings.rekeying).
 """
@@ -20,13 +25,14 @@ import functools
 import os
 import re
 import types
-from collections.abc import Collection, Iterator, Set
+from collections.abc import Collection, Iterable, Iterator, Set
 from typing import Any, NamedTuple
 
 from jit.eager.context import PACKAGE
 
 from .descriptions import DESCRIPTIONS
 from .origins import WITH_STATE, is_foreign, is_harmless, is_ours
+from .setting import set_only
 
 _GETTERS = frozenset({"getattr", "hasattr", "setattr", "delattr"})
 _ANY_NAME = frozenset(
@@ -51,7 +57,9 @@ class CodeScan(NamedTuple):
     named: tuple[str, ...]
     """All names in its instructions, of attributes above all."""
     names: frozenset[str]
-    """These, and the words in its strings."""
+    """These, and the words in its strings; those that are read also with the mark of `reading`."""
+    read: frozenset[str]
+    """The names among these of attributes that may be read before the code has set them."""
     strings: frozenset[str]
     """Strings of the code as they are."""
     imported: tuple[str, ...]
@@ -70,19 +78,32 @@ def scan(code: types.CodeType) -> CodeScan:
     named = tuple(dict.fromkeys([*code.co_names, *(name for s in inner for name in s.named)]))
     strings = frozenset(_strings(code.co_consts)).union(*(s.strings for s in inner))
     words = {word for text in strings if len(text) < 200 for word in words_in(text)}
+    read = {*named, *words}.difference(set_only(code)).union(*(s.read for s in inner), words)
     imports = [name for name in names_in_code(code, _IMPORT) if name]
     imports += [name for s in inner for name in s.imported]
     dynamic = any(s.dynamic for s in inner) or _looks_up_any_name(code)
     loaded = tuple(name for name in named if name in found)
     callers = "f_back" in named or ("_getframe" in named and not _asks_for_own_frame(code))
     return CodeScan(
-        loaded, named, frozenset({*named, *words}), strings, tuple(dict.fromkeys(imports)), dynamic, callers
-    )
+        loaded, named, frozenset({*named, *words, *as_read(read)}), frozenset(read), strings,
+        tuple(dict.fromkeys(imports)), dynamic, callers,
+    )  # fmt: skip
 
 
 def words_in(text: str) -> set[str]:
     """The words of a text that may be names of attributes."""
     return {*_WORD.findall(text)}
+
+
+def reading(name: str) -> str:
+    """The mark of an attribute that is read: a network's counts only if it has one, see Note [Footprints]."""
+    return f"get {name}"
+
+
+def as_read(names: Iterable[str]) -> set[str]:
+    """Names of attributes that are looked up, with and without the mark."""
+    known = set(names)
+    return known.union(map(reading, known))
 
 
 _ENVIRONMENT = frozenset({"environ", "getenv", "environb", "getenvb"})
@@ -203,6 +224,8 @@ def f():
 """
 
 
+_DESCRIBING = frozenset(as_read(DESCRIPTIONS))
+
 Step = tuple[types.CodeType, dict[str, Any]] | str | frozenset[str] | None
 """Growth of a footprint: code starts to run, with its globals; a module is imported by a name made at run time; names
 are looked up by a getter; or, None, it is not known what will run."""
@@ -278,7 +301,7 @@ class Footprint:
             self.codes[id(code)] = (code, space)
         if not is_ours(path) or path.startswith(_ON_OBJECTS):
             found = scan(code)
-            new = (found.names if _asks_for_others(path) else found.names - DESCRIPTIONS) - self.names
+            new = (found.names if _asks_for_others(path) else found.names - _DESCRIBING) - self.names
             self.names |= new
             self.asks_environment |= is_harmless(path) and not _ENVIRONMENT.isdisjoint(found.named)
             self.strings |= found.strings
@@ -292,7 +315,7 @@ class Footprint:
 
     def looks_up(self, name: str) -> bool:
         """Whether the attribute called `name` counts, wherever it is."""
-        return name in self.names or (self.dynamic and name not in DESCRIPTIONS)
+        return name in self.names or (self.dynamic and name not in _DESCRIBING)
 
     def size(self) -> Any:
         """A value that differs after every growth."""
@@ -352,4 +375,7 @@ def _is_curious(path: str, function: str) -> bool:
     return is_foreign(path) and functions is not None and (not functions or function in functions.split())
 
 
-__all__ = ["Footprint", "Step", "codes_in", "holds_nothing", "is_mute", "names_in_code", "scan", "words_in"]
+__all__ = [
+    "Footprint", "Step", "as_read", "codes_in", "holds_nothing", "is_mute", "names_in_code", "reading", "scan",
+    "words_in",
+]  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import types
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Container, Iterator
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ import numpy as np
 from jit.eager.tensors import Tensor
 
 from .contents import COPIED, same_contents
-from .facts import Fact, OrderOf
+from .facts import Fact, OrderOf, TypeAt
 from .known_types import PLAIN
 from .peeking import is_a, space_of
 from .places import ItemOf, Place, reference_to
@@ -50,6 +50,8 @@ class Observations:
         """Classes of the user's, with their `__mro__` and `__qualname__`."""
         self.objects_met: dict[int, int] = {}
         """The number of each object that is told by its class and attributes, by identity."""
+        self.met: list[Callable[[], Any]] = []
+        """References to these objects, by their numbers."""
         self._index: dict[int, int] = {}
         self._names: list[str] = []
 
@@ -79,7 +81,10 @@ class Observations:
 
     def note_object(self, value: Any) -> int:
         """An object stands somewhere that is told by its class and attributes; returns its number among those."""
-        return self.objects_met.setdefault(id(value), len(self.objects_met))
+        number = self.objects_met.setdefault(id(value), len(self.met))
+        if number == len(self.met):
+            self.met.append(reference_to(value))
+        return number
 
     def note_lineage(self, name: str, kind: type) -> None:
         """Note which classes a class inherits from, and its name."""
@@ -107,16 +112,20 @@ class Observations:
 
     # -- comparing -----------------------------------------------------------------------------------------------
 
-    def effect(self) -> str | None:
-        """The name of a place that has changed since it was noted, tensors' types apart; None if there is none."""
+    def effect(self, but: Container[Any] = ()) -> str | None:
+        """The name of a place that has changed since it was noted, tensors' types apart; None if there is none.
+
+        Args:
+            but: Identities of places that may have changed.
+        """
         for name, place, value in self.slots:
-            if place() is not value:
+            if place() is not value and not (but and place.identity() in but):
                 return name
         for name, container, size in self.sizes:
             if len(container) != size:
                 return name
         for name, fact, answer in self.facts:
-            if fact() != answer:
+            if fact() != answer and not (isinstance(fact, TypeAt) and fact.place.identity() in but):
                 return name
         for name, reference, space in self.spaces:
             if space_of(reference()) is not space:

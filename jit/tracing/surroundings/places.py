@@ -26,7 +26,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence, Set
 from typing import Any, ClassVar
 
-from jit.eager.networks import CALLS
+from jit.eager.networks import CALLS, Network
 from jit.runtime.plans.entry import MISSING
 
 from .peeking import asked, is_a, sequence_of, space_of
@@ -106,6 +106,12 @@ class TableEntryOf(Place):
     def __init__(self, space: dict[str, Any], table: str, key: str) -> None:
         self.space, self.table, self.key = space, table, key
 
+    def identity(self) -> tuple[Any, ...]:
+        return (type(self), id(self.space), self.table, self.key)
+
+    def writer(self) -> Write | None:
+        return functools.partial(dict.__setitem__, self.space[self.table], self.key)
+
     def __call__(self) -> Any:
         found: Any = _get(self.space, self.table)
         return _get(found, self.key) if issubclass(type(found), dict) else None
@@ -113,6 +119,12 @@ class TableEntryOf(Place):
     def rows(self, answer: Any, known: Set[int]) -> Sequence[CheckRow] | None:
         table: Any = dict.get(self.space, self.table)
         return _rows_of([(self.space, self.table, table), (table, self.key, answer)])
+
+
+def attribute_of(network: Network, name: str) -> Place:
+    """The place of an attribute of a network: among the buffers, or among its own attributes."""
+    space = vars(network)
+    return TableEntryOf(space, "_buffers", name) if name in space.get("_buffers", ()) else entry_of(space, name)
 
 
 class WrappedBy(Place):
@@ -421,5 +433,6 @@ def reference_to(value: Any) -> Callable[[], Any]:
 __all__ = [
     "AttributeOf", "CellOf", "Child", "ClassEntryOf", "ClassOf", "DefaultOf", "DescriptionOf", "ElementOf",
     "EntryOf", "HiddenEntryOf", "ItemOf", "Itself", "Place", "Referent", "SharedHooks", "SlotOf",
-    "SubclassesOf", "TableEntryOf", "TargetOf", "ValueOf", "WrappedBy", "Write", "entry_of", "reference_to",
+    "SubclassesOf", "TableEntryOf", "TargetOf", "ValueOf", "WrappedBy", "Write", "attribute_of", "entry_of",
+    "reference_to",
 ]  # fmt: skip

@@ -20,11 +20,11 @@ from jit.ir.dtypes import DType
 
 from ..patience import patience
 from .contents import random_states
-from .footprints import Footprint, codes_in, is_mute, words_in
+from .footprints import Footprint, as_read, codes_in, is_mute, words_in
 from .known_types import PLAIN, Watched
 from .origins import is_foreign
 from .peeking import asked, attributes_of, is_a
-from .places import Itself, Place, Referent
+from .places import Itself, Place, Referent, attribute_of
 from .promoting import Number, Promotions, Spot
 from .repeated_looks import RepeatedLook
 from .views import View, grow
@@ -137,6 +137,8 @@ class World:
         self.numbers = [Number(name, place, place()) for view in self._views for name, place in view.numbers]
         """Promoted numbers, as they are now."""
         self._random: Any = None
+        self._set: set[Any] = set()
+        """The identities of the places of attributes that every call sets."""
 
     def _met_twice(self) -> Iterator[tuple[tuple[int, int], ...]]:
         """The tensors and the objects that arguments hold and the surroundings, too: pairs of their numbers, if any.
@@ -162,6 +164,32 @@ class World:
             start += len(view.tensors)
         return None, None
 
+    def number_of(self, thing: Any) -> tuple[int, int] | None:
+        """The number of an object in reach that is told by its class and attributes, behind that of its view."""
+        numbers = ((at, view.objects_met.get(id(thing))) for at, view in enumerate(self._views))
+        return next(((at, number) for at, number in numbers if number is not None), None)
+
+    def object_at(self, number: tuple[int, int]) -> Any:
+        """The object with such a number."""
+        view, at = number
+        return self._views[view].met[at]()
+
+    def before(self, network: Any, name: str) -> list[tuple[str, Any]]:
+        """An attribute of a network as it was before the call, by its names; empty if the call cannot have read it."""
+        where = attribute_of(network, name).identity()
+        slots = (slot for view in self._views for slot in view.slots)
+        found = [(called, value) for called, place, value in slots if place.identity() == where]
+        return found + [(number.name, number.value) for number in self.numbers if number.place.identity() == where]
+
+    def let_change(self, network: Any, name: str) -> None:
+        """Count what the call sets an attribute of a network to as a result, not as an effect."""
+        self._set.add(attribute_of(network, name).identity())
+
+    def promotes(self, network: Any, name: str) -> bool:
+        """Whether an attribute of a network is a promoted number."""
+        where = attribute_of(network, name).identity()
+        return any(number.place.identity() == where for number in self.numbers)
+
     def places_of(self, name: str) -> Iterator[tuple[Place, Place | None]]:
         """The places that are called `name`, each with the place of the tuple that it is in."""
         for view in self._views:
@@ -184,10 +212,10 @@ class World:
         if self._random is not None and self._random != random_states():
             return "draws from the random numbers of Python or numpy"
         for number in self.numbers:
-            if number.place() is not number.value:
+            if number.place() is not number.value and number.place.identity() not in self._set:
                 return f"changed {number.name}"
         for view in self._views:
-            if (name := view.effect()) is not None:
+            if (name := view.effect(self._set)) is not None:
                 return f"changed {name or 'its module'}"
             if (name := view.iterator()) is not None:
                 return f"may take from the iterator {name}"
@@ -275,7 +303,7 @@ class GrowingWorld(World):
 
     def note_words(self, text: str) -> None:
         """Take note of a text in which names of attributes stand that are looked up."""
-        new = words_in(text) - self.footprint.names
+        new = as_read(words_in(text)) - self.footprint.names
         if new:
             grow(self._views, self.footprint, [frozenset(new)])
 

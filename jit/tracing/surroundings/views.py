@@ -42,7 +42,7 @@ from jit.eager.pytree import looking
 
 from .code_reads import cells_of, functions_called, globals_read
 from .facts import TypeAt
-from .footprints import Footprint, Step, codes_in, scan
+from .footprints import Footprint, Step, as_read, codes_in, scan
 from .kinds.known import children, is_opaque, kind_of
 from .known_types import is_bare
 from .observations import Observations
@@ -280,7 +280,7 @@ class View(Observations):
         if is_opaque(value):
             self._opaque.append((name, value))
         if self._grows:
-            self.named |= kind_of(kind).names_looked_up(value)
+            self.named |= as_read(kind_of(kind).names_looked_up(value))
         found = list(children(name, value, self.footprint))
         if kind is types.FunctionType:
             found += self._inside(name, value)

@@ -21,10 +21,10 @@ import types
 from collections.abc import Iterator
 from typing import Any, ClassVar, Literal
 
-from jit.eager.networks import initial_state
+from jit.eager.networks import TELLING, initial_state
 
 from ..facts import Fact
-from ..footprints import Footprint
+from ..footprints import Footprint, reading
 from ..known_types import SETTLED, has_state
 from ..observations import Observations
 from ..origins import is_foreign_class
@@ -152,10 +152,19 @@ def _in_dict(prefix: str, value: Any, space: dict[str, Any]) -> Iterator[Child]:
         yield f"{prefix}hooks of all modules", SharedHooks(), None
     always = _keys_of_modules() if "_modules" in tables else ()
     all_count = type(value).__module__.startswith("jit.") or is_a(value, types.SimpleNamespace)
+    kind: Any = type(value)
+    tells = "_modules" in tables and _tells_what_is_set(kind)
     for key in keys_of(space):
         if key not in tables and key != "__wrapped__":
             counts = (all_count or key in always) and not (isinstance(key, str) and key.startswith("__"))
-            yield f"{prefix}{key}", entry_of(space, key), None if counts else key
+            named = reading(key) if tells and isinstance(key, str) else key
+            yield f"{prefix}{key}", entry_of(space, key), None if counts else named
+
+
+@functools.lru_cache(4096)
+def _tells_what_is_set(kind: Any) -> bool:
+    """Whether networks of a class tell the recorder of attributes that are set, and are read like any object."""
+    return kind.__setattr__ in TELLING and kind.__getattribute__ is object.__getattribute__
 
 
 _MACHINERY = frozenset({"_cache", "parent", "manager", "lock", "stream", "filters", "handlers", "root"})
