@@ -471,6 +471,8 @@ class OpNode(Node):
             return None
         if context.GRAD_ENABLED.get() or context.TRACE.get() or context.PROFILE.get() or self.conjugated:
             return None
+        if any(map(_is_packed, saved.values())):  # a hook unpacks it once, for the formulas
+            return None
         several = type(g) is tuple
         given = tuple([None if each is None else each._array for each in g]) if several else g._array
         known = {name: _array_of(value, self) for name, value in saved.items()}
@@ -570,6 +572,13 @@ def _unpack(saved: Any, node: Node) -> Any:
     if type(saved) is tuple and any(isinstance(item, SavedTensor) for item in saved):
         return tuple(_unpack(item, node) for item in saved)
     return saved
+
+
+def _is_packed(saved: Any) -> bool:
+    """Whether a hook keeps a saved value, or one of several."""
+    if type(saved) is tuple:
+        return any(map(_is_packed, saved))
+    return type(saved) is SavedTensor and saved._packed is not None
 
 
 def _array_of(saved: Any, node: Node) -> Any:

@@ -96,3 +96,10 @@ def test_all_samples_at_once_give_what_a_loop_gives(case):
 @cases(lambda op: op.kind != "random", lambda case: not case.draws)
 def test_arguments_that_are_the_same_for_all_samples(case):
     compare(case, first_alone=True)
+
+
+def test_refusals_are_errors_of_vmap_also_when_the_tracer_is_loaded():
+    jit.trace(lambda x: x * 2)(jit.ones(2))
+    with pytest.raises(VmapError, match="another outcome"):
+        vmap(lambda x: jit.ones(int(x)))(jit.arange(3))
+    assert vmap(jit.linalg.inv)(jit.eye(3).expand(2, 3, 3)).shape == (2, 3, 3)

@@ -15,7 +15,7 @@ from jit.ir.errors import UsageError
 
 T_co = TypeVar("T_co", covariant=True)
 Samples: TypeAlias = "Dataset[Any] | Sequence[Any]"
-"""What a data set is for those made of others: anything with samples that have numbers."""
+"""Anything with samples that have numbers, of which other data sets are made."""
 
 
 class SizesError(UsageError, ValueError):

@@ -10,3 +10,5 @@ if TYPE_CHECKING:
     from jit._stubs.names_utils_data__utils import *  # noqa: F403
 else:
     __getattr__, __dir__ = late(__name__, {}, ("collate", "crossing", "fetch", "worker"))
+
+__all__ = ["collate", "crossing", "fetch", "worker"]
