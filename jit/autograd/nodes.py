@@ -50,6 +50,8 @@ from jit.ir.op import Derivative
 from jit.runtime.arrays.execute import execute_gradients
 from jit.runtime.arrays.libraries import FINDERS, is_writable
 
+from .changed import changed_tensor
+
 SPAN = 1 << 64
 """The distance between the serials of two nodes: room for those that a shared backward hands out, see `sharing`."""
 SERIALS: ContextVar[Iterator[int]] = ContextVar("serials", default=itertools.count(0, SPAN))  # noqa: B039, all share it
@@ -156,6 +158,18 @@ class SavedTensor:
                 f"{context.user_source()}); let it write to a clone"
             )
         self._array = None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the array is at hand as it was saved: no hook has it, and nothing has written to it."""
+        return self._packed is None and self.storage.version == self.version
+
+    def changed(self, node: Node) -> Tensor | None:
+        """A tensor without elements, if an in-place operation has changed this one."""
+        if self._packed is not None or self.storage.version == self.version:
+            return None
+        error = _changed(node, self.what, self.version, self.storage)
+        return changed_tensor(self._array, self.storage, self._bindings, error)
 
     def _original(self, node: Node) -> Any:
         """The array that was saved; AutogradError if an in-place operation has changed it since."""
@@ -471,7 +485,7 @@ class OpNode(Node):
             return None
         if context.GRAD_ENABLED.get() or context.TRACE.get() or context.PROFILE.get() or self.conjugated:
             return None
-        if any(map(_is_packed, saved.values())):  # a hook unpacks it once, for the formulas
+        if not all(map(_is_plain, saved.values())):
             return None
         several = type(g) is tuple
         given = tuple([None if each is None else each._array for each in g]) if several else g._array
@@ -568,17 +582,19 @@ def _conjugate(F: Any, value: Any) -> Any:
 
 def _unpack(saved: Any, node: Node) -> Any:
     if type(saved) is SavedTensor:
+        if (changed := saved.changed(node)) is not None:
+            return changed
         return saved.unpack(node) if context.GRAD_ENABLED.get() else saved.without_history(node)
     if type(saved) is tuple and any(isinstance(item, SavedTensor) for item in saved):
         return tuple(_unpack(item, node) for item in saved)
     return saved
 
 
-def _is_packed(saved: Any) -> bool:
-    """Whether a hook keeps a saved value, or one of several."""
+def _is_plain(saved: Any) -> bool:
+    """Whether a saved value is at hand; of several outputs, most are not read, so that they may have changed."""
     if type(saved) is tuple:
-        return any(map(_is_packed, saved))
-    return type(saved) is SavedTensor and saved._packed is not None
+        return all(type(item) is not SavedTensor or item._packed is None for item in saved)
+    return type(saved) is not SavedTensor or saved.is_plain
 
 
 def _array_of(saved: Any, node: Node) -> Any:
