@@ -51,6 +51,8 @@ class StateLoad:
         self.module, self.strict = module, strict
         self.given: dict[str, Any] = OrderedDict(state_dict)
         """A copy of the state dict, which hooks may change."""
+        self.metadata: Mapping[str, Any] = getattr(state_dict, "_metadata", {})
+        """What the state dict says of each module, such as the version of its state, by the module's name."""
         self.found = IncompatibleKeys([], [])
         self.faults: list[str] = []
 
@@ -79,7 +81,8 @@ class StateLoad:
         names = self.found.missing_keys, self.found.unexpected_keys
         for path, module in self.module.named_modules():
             for hook in tuple(module._state_hooks["load"].values()):
-                hook(module, self.given, f"{path}." if path else "", {}, self.strict, *names, self.faults)
+                metadata = self.metadata.get(path, {})
+                hook(module, self.given, f"{path}." if path else "", metadata, self.strict, *names, self.faults)
 
     def _call_loaded_hooks(self) -> None:
         for module in reversed(list(self.module.modules())):
