@@ -103,7 +103,9 @@ _load, _loadable = _late(
         "autograd.differentiation": "grad",
         "autograd.recomputing": "checkpoint checkpoint_sequential",
         "compiler": "compile",
-        "backends": "are_deterministic_algorithms_enabled use_deterministic_algorithms",
+        "backends":
+            "are_deterministic_algorithms_enabled is_deterministic_algorithms_warn_only_enabled "
+            "use_deterministic_algorithms",
         "files.loading": "load",
         "files.saving": "save",
         "eager.parallel": "get_num_interop_threads get_num_threads set_num_interop_threads set_num_threads",

@@ -34,6 +34,11 @@ def are_deterministic_algorithms_enabled() -> bool:
     return SETTINGS.deterministic
 
 
+def is_deterministic_algorithms_warn_only_enabled() -> bool:
+    """Whether operators that have no deterministic algorithm only warn: none has to be refused."""
+    return False
+
+
 class Cudnn:
     """The flags of `jit.backends.cudnn`, for the whole process.
 

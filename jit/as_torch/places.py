@@ -51,6 +51,7 @@ NAMES = {
     "torch.nn.functional.math": "math",
     "torch.__version__": "jit.as_torch.stand_ins.version:__version__",
     "torch.trace": "jit.linalg:trace",
+    "torch.default_generator": "jit.eager.generators:DEFAULT",
 }
 """Name in a module of PyTorch -> what it means, as module:name."""
 

@@ -144,8 +144,8 @@ def _plain(data: Any) -> Any:
     """Nested lists with tensors and traced numbers replaced by what they hold."""
     if isinstance(data, (list, tuple)):
         return [_plain(item) for item in data]
-    if isinstance(data, Tensor):
-        return data.item() if data.ndim == 0 else data.tolist()
+    if isinstance(data, Tensor):  # one of a single element is a number, whatever its sizes
+        return data.item() if data.numel() == 1 else data.tolist()
     return concrete(data)
 
 

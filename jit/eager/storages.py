@@ -30,6 +30,14 @@ class TypedStorage:
         """A vector of all of it, which shares memory with the tensor."""
         return F.as_strided(self._owner, [self.nbytes() // self._owner.element_size()], [1], 0)
 
+    def elements_as(self, dtype: DType) -> Tensor:
+        """All of it as a vector of a dtype that it holds, or, of bytes, of any.
+
+        Args:
+            dtype: The dtype.
+        """
+        return self._elements()
+
     def data_ptr(self) -> int:
         """The address of the first byte."""
         return room_of(self._owner._defined())[0]
@@ -98,6 +106,14 @@ class UntypedStorage(TypedStorage):
 
     def __init__(self, owner: Tensor) -> None:
         super().__init__(owner, dtypes.uint8)
+
+    def elements_as(self, dtype: DType) -> Tensor:
+        """All of it as a vector of a dtype, which shares memory with the tensor.
+
+        Args:
+            dtype: The dtype.
+        """
+        return F.view(self._elements(), dtype)
 
     def tolist(self) -> list[int]:
         """The bytes."""

@@ -74,6 +74,9 @@ def _fresh_storage() -> Storage:
     return made
 
 
+_item = tuple.__getitem__
+
+
 class Size(tuple[int, ...]):
     """The sizes of a tensor: a tuple that also counts elements."""
 
@@ -82,6 +85,10 @@ class Size(tuple[int, ...]):
     def __new__(cls, sizes: Any = ()) -> Size:
         """Make a size of whole numbers, also those in arrays and tensors; TypeError for others."""
         return tuple.__new__(cls, [s if type(s) in (int, TracedScalar) else index(s) for s in sizes])
+
+    def __getitem__(self, index: Any) -> Any:
+        found = _item(self, index)
+        return tuple.__new__(Size, found) if type(found) is tuple else found
 
     def __add__(self, other: Any) -> Any:
         joined = tuple.__add__(self, other)

@@ -118,7 +118,11 @@ def range(start: Any, end: Any = None, step: Any = 1, **options: Any) -> Any:
         start, end = 0, start
     count = math.floor((end - start) / step) + 1
     options.setdefault("dtype", dtypes.DEFAULT)
-    return start + F.arange(0, count, 1, **options) * step
+    out = options.pop("out", None)
+    if out is not None:
+        options["dtype"] = out.dtype
+    made = start + F.arange(0, count, 1, **options) * step
+    return made if out is None else F.mul(made, 1, out=out)
 
 
 def _assert(condition: Any, message: str) -> None:

@@ -19,7 +19,7 @@ from jit.ir.errors import KindError, MemberError, NamingError, UnwrittenError, U
 from .calling import ForwardHook, HookedCall
 from .everywhere import registered
 from .loading import EXTRA, IncompatibleKeys, StateLoad
-from .parameter import Parameter, forget_gradient
+from .parameter import Parameter, forget_gradient, is_lazy
 from .places import FILES, alias, find
 from .registration import Registration
 
@@ -398,7 +398,7 @@ class Module(Registration):
             hook(self, prefix, keep_vars)
         for name, value in (*self._parameters.items(), *self._buffers.items()):
             if value is not None and name not in self._transient_buffers:
-                state[prefix + name] = value if keep_vars else F.detach(value)
+                state[prefix + name] = value if keep_vars or is_lazy(value) else F.detach(value)
         for name, module in self._modules.items():
             if module is not None:
                 module.state_dict(destination=state, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
@@ -573,7 +573,7 @@ class Module(Registration):
 
     def share_memory(self) -> Self:
         """This module: other processes get copies."""
-        return self
+        return self._apply(lambda t: t.share_memory_())
 
     def cpu(self) -> Self:
         """Move to the CPU."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NoReturn
 
 from jit.eager.namespace import F
@@ -70,7 +71,7 @@ class _Uninitialized(Tensor):
         home = resolve(self.device if device is None else device)
         kept = self.dtype if dtype is None else dtype
         self.__class__ = self.cls_to_become  # type: ignore[assignment]
-        self.data = F.empty(tuple(shape), dtype=kept, device=home)
+        self.data = F.empty(tuple(shape) if isinstance(shape, Iterable) else (shape,), dtype=kept, device=home)
 
     def share_memory_(self) -> NoReturn:
         """Refused: there is no memory yet.
