@@ -116,7 +116,7 @@ _load, _loadable = _late(
         "ir.layouts": "sparse_bsc sparse_bsr sparse_coo sparse_csc sparse_csr strided",
         "library.program_names":
             "_assert _check _check_index _check_is_size _check_type _check_value _check_with "
-            "get_float32_matmul_precision is_storage is_warn_always_enabled range set_default_dtype "
+            "get_float32_matmul_precision is_inference is_storage is_warn_always_enabled range set_default_dtype "
             "set_default_tensor_type set_deterministic_debug_mode set_float32_matmul_precision set_flush_denormal "
             "set_warn_always typename",
         "library.size_numbers": "sym_float sym_int sym_sqrt",

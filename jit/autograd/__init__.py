@@ -27,7 +27,7 @@ else:
             "recomputing": "checkpoint checkpoint_sequential",
             "registered": "register",
         },
-        ("function", "functional", "graph", "profiler"),
+        ("forward_ad", "function", "functional", "graph", "profiler"),
     )
 
 
@@ -48,6 +48,8 @@ setattr(Tensor, "backward", Later("backward", _backward))  # noqa: B010  (type c
 derivatives.autograd = attaching
 variable = elsewhere(f"{__name__}.variable", "jit.eager.tensors")
 """The file of PyTorch from which old programs import `Variable`."""
+grad_mode = elsewhere(f"{__name__}.grad_mode", "jit.eager.context")
+"""That from which programs import `no_grad` and its like."""
 
 __all__ = [
     "Function", "Variable", "backward", "checkpoint", "checkpoint_sequential", "detect_anomaly", "enable_grad",

@@ -101,6 +101,11 @@ def is_storage(obj: Any, /) -> bool:
     return isinstance(obj, TypedStorage)
 
 
+def is_inference(input: Any) -> bool:
+    """Whether a tensor was made in `inference_mode`, or is a view of what was."""
+    return bool(input.is_inference())
+
+
 def range(start: Any, end: Any = None, step: Any = 1, **options: Any) -> Any:
     """The numbers from `start` to `end`, that included, as floats; `arange` has taken the place of it.
 
