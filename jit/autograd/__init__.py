@@ -48,6 +48,19 @@ setattr(Tensor, "backward", Later("backward", _backward))  # noqa: B010  (type c
 derivatives.autograd = attaching
 variable = elsewhere(f"{__name__}.variable", "jit.eager.tensors")
 """The file of PyTorch from which old programs import `Variable`."""
+
+
+class _ExecutionEngine:
+    """The engine of backward, as libraries reach it: `Variable._execution_engine.queue_callback(f)`."""
+
+    def queue_callback(self, callback: Callable[[], Any]) -> None:
+        """Call `callback` at the end of the backward that is running."""
+        from .engine import queue_callback
+
+        queue_callback(callback)
+
+
+setattr(Variable, "_execution_engine", _ExecutionEngine())  # noqa: B010
 grad_mode = elsewhere(f"{__name__}.grad_mode", "jit.eager.context")
 """That from which programs import `no_grad` and its like."""
 

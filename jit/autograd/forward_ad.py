@@ -21,13 +21,13 @@ from typing import Any, NamedTuple
 
 from jit.eager.context import enable_grad
 from jit.eager.namespace import F
-from jit.eager.tensors import Tensor
+from jit.eager.tensors import Tensor, variable_of
 from jit.ir.errors import DTypeError, ShapeError, UsageError
 
 from .differentiation import grad
 
-_DUALS: list[tuple[Tensor, Tensor]] = []
-"""The duals of the level that is open, each with its direction."""
+_DUALS: list[tuple[Any, Tensor]] = []
+"""For each dual of the level that is open a tensor with the history that it had at first, and its direction."""
 _current_level = -1
 """The number of the level that is open: 0, or -1 where none is."""
 
@@ -81,7 +81,7 @@ def dual_level() -> Iterator[int]:
 
 
 def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
-    """A tensor with a direction, see Note [Duals]; it has the numbers of `tensor`, in memory of its own.
+    """A tensor with a direction, see Note [Duals]; it shares the memory of `tensor`.
 
     Args:
         tensor: The numbers.
@@ -90,22 +90,24 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
 
     Raises:
         UsageError: No level is open.
-        DTypeError: The numbers have no derivatives.
+        UsageError: The numbers have no derivatives.
         ShapeError: The direction has other sizes.
     """
     if _current_level < 0 or level not in (None, _current_level):
         raise UsageError("make_dual() needs an open level; put it into a block `with dual_level():`")
     for part in (tensor, tangent):
         if not (part.dtype.is_floating_point or part.dtype.is_complex):
-            raise DTypeError(f"numbers of {part.dtype} have no derivatives; convert them with .float()")
+            raise UsageError(f"numbers of {part.dtype} have no derivatives; convert them with .float()")
     if tangent.dtype is not tensor.dtype:
         raise DTypeError(f"the direction is of {tangent.dtype}, the numbers of {tensor.dtype}; make them of one dtype")
     if tangent.shape != tensor.shape:
         raise ShapeError(f"a direction of {list(tangent.shape)} does not fit numbers of {list(tensor.shape)}")
     with enable_grad():
         source = tensor if tensor.requires_grad else tensor.detach().requires_grad_()
-        dual = F.clone(source)
-    _DUALS.append((dual, tangent))
+        anchor = F.clone(source)
+    dual = variable_of(tensor._array, tensor._storage)
+    dual.set_history(anchor.grad_fn, anchor._output_nr)
+    _DUALS.append((anchor, tangent))
     return dual
 
 
@@ -118,8 +120,8 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
     """
     if _current_level < 0 or level not in (None, _current_level) or not tensor.requires_grad:
         return UnpackedDualTensor(tensor, None)
-    for dual, direction in _DUALS:
-        if dual is tensor:
+    for anchor, direction in _DUALS:
+        if anchor.grad_fn is tensor.grad_fn:
             return UnpackedDualTensor(_without_duals(tensor), direction)
     return UnpackedDualTensor(_without_duals(tensor), _derivative(tensor))
 
@@ -132,7 +134,7 @@ def _derivative(tensor: Tensor) -> Tensor | None:
     """The derivative of a result along the directions of the duals; None if it depends on none."""
     with enable_grad():
         weight = F.zeros_like(tensor.detach()).requires_grad_()
-        rows: Any = grad([tensor], [dual for dual, _ in _DUALS], [weight], create_graph=True, allow_unused=True)
+        rows: Any = grad([tensor], [anchor for anchor, _ in _DUALS], [weight], create_graph=True, allow_unused=True)
         known = [(row, direction) for row, (_, direction) in zip(rows, _DUALS, strict=True) if row is not None]
         if not known:
             return None

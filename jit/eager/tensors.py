@@ -522,6 +522,10 @@ class Tensor(Methods):
         else:
             trace.set_gradient(self, value)
 
+    @grad.deleter
+    def grad(self) -> None:
+        self.grad = None
+
     @property
     def is_leaf(self) -> bool:
         """True if no operator made it, as far as autograd knows."""
