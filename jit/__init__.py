@@ -112,7 +112,10 @@ _load, _loadable = _late(
         "eager.showing": "get_printoptions set_printoptions",
         "inspection.covering": "coverage",
         "library.limits": "finfo iinfo",
-        "eager.storages": "TypedStorage UntypedStorage",
+        "eager.storages":
+            "BFloat16Storage BoolStorage ByteStorage CharStorage ComplexDoubleStorage ComplexFloatStorage "
+            "DoubleStorage FloatStorage HalfStorage IntStorage LongStorage ShortStorage Storage TypedStorage "
+            "UntypedStorage",
         "ir.layouts": "sparse_bsc sparse_bsr sparse_coo sparse_csc sparse_csr strided",
         "library.program_names":
             "_assert _check _check_index _check_is_size _check_type _check_value _check_with "

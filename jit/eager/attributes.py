@@ -60,14 +60,15 @@ def _mapped(self: Tensor, function: Callable[..., Any], *sources: Tensor) -> Ten
     return F.copy_(self, tensor(made, dtype=self.dtype).reshape(self.shape))
 
 
-def _set_(self: Tensor, source: Any = None, *geometry: Any) -> Tensor:
+def _set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Tensor:
     """Let this tensor be another one of the memory of `source`.
 
     Args:
         self: The tensor.
         source: A tensor, or a storage; new memory without elements if left out.
-        geometry: The offset in the storage, the sizes, and the strides; those of a tensor, or all elements of a
-            storage, if left out.
+        storage_offset: The place of the first element in the memory.
+        size: The sizes; those of a tensor, or all elements of a storage, if left out.
+        stride: The strides; those of rows without gaps if left out.
 
     Raises:
         UsageError: It has other elements than this tensor.
@@ -78,11 +79,22 @@ def _set_(self: Tensor, source: Any = None, *geometry: Any) -> Tensor:
         raise UsageError(f"set_() takes a tensor or a storage, not {type(source).__name__}; pass one of these")
     if source is not None and source.dtype is not self.dtype:
         raise UsageError(f"set_() takes the memory of {self.dtype} here, not of {source.dtype}; convert it first")
-    if geometry:
-        offset, size, *stride = geometry
-        source = F.as_strided(source, size, *(stride or [contiguous_strides(tuple(size))]), offset)
+    if size is not None:
+        strides = contiguous_strides(tuple(size)) if stride is None else stride
+        source = F.as_strided(source, size, strides, storage_offset)
     self.data = F.empty((0,), dtype=self.dtype) if source is None else source
     return self
+
+
+def _is_set_to(self: Tensor, tensor: Tensor) -> bool:
+    """Whether another tensor is of the same memory, with the same sizes and strides.
+
+    Args:
+        self: A tensor.
+        tensor: The other one.
+    """
+    same = self.data_ptr() == tensor.data_ptr() and self.dtype is tensor.dtype
+    return bool(same and self.shape == tensor.shape and self.stride() == tensor.stride())
 
 
 def _sizeof(self: Tensor) -> int:
@@ -135,7 +147,7 @@ ATTRIBUTES: dict[str, Any] = {
     "itemsize": property(lambda self: self.element_size(), doc="Bytes per element."),
     "storage": storage_of, "untyped_storage": untyped_storage_of, "_typed_storage": storage_of,
     "share_memory_": _share_memory_, "is_shared": lambda self: False, "apply_": _apply_, "map_": _map_, "set_": _set_,
-    "map2_": _map2_, "__sizeof__": _sizeof,
+    "map2_": _map2_, "__sizeof__": _sizeof, "is_set_to": _is_set_to,
     "_is_view": _is_view, "as_subclass": _as_subclass, "_make_subclass": classmethod(_make_subclass),
     "dim_order": _dim_order, "to_dense": lambda self, dtype=None: self if dtype is None else self.to(dtype),
     "is_coalesced": lambda self: False, "is_distributed": lambda self: False,

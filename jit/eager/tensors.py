@@ -8,6 +8,7 @@ methods such as `add` or `sum` are generated from the registry by `jit.eager.fun
 from __future__ import annotations
 
 import weakref
+from copy import deepcopy
 from numbers import Number
 from operator import index
 from typing import TYPE_CHECKING, Any
@@ -471,6 +472,7 @@ class Tensor(Methods):
         self._leave("copy.deepcopy()")
         copy = _rebuild(type(self), None if self._array is None else _copied(self._array), self._requires_grad)
         memo[id(self)] = copy
+        copy.__dict__.update(deepcopy(self.__dict__, memo))
         copy._grad = None if self._grad is None else self._grad.__deepcopy__(memo)
         return copy
 

@@ -42,7 +42,7 @@ else:
                 "BCELoss BCEWithLogitsLoss CrossEntropyLoss HuberLoss KLDivLoss L1Loss MSELoss NLLLoss SmoothL1Loss",
             "modules": "Module",
             "normalisation":
-                "BatchNorm1d BatchNorm2d BatchNorm3d GroupNorm InstanceNorm1d InstanceNorm2d InstanceNorm3d LayerNorm "
+                "BatchNorm1d BatchNorm2d BatchNorm3d CrossMapLRN2d GroupNorm InstanceNorm1d InstanceNorm2d InstanceNorm3d LayerNorm "
                 "LocalResponseNorm RMSNorm",
             "parallel.wrapping": "DataParallel",
             "padding":
@@ -63,7 +63,7 @@ else:
             "transformer":
                 "Transformer TransformerDecoder TransformerDecoderLayer TransformerEncoder TransformerEncoderLayer",
         },
-        ("attention", "functional", "init", "parallel", "utils"),
+        ("attention", "functional", "grad", "init", "parallel", "utils"),
     )  # fmt: skip
 
 __all__ = [
@@ -74,7 +74,7 @@ __all__ = [
     "ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential",
     "Bilinear", "Embedding", "EmbeddingBag", "Linear",
     "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d",
-    "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "GroupNorm", "SyncBatchNorm", "DataParallel",
+    "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "CrossMapLRN2d", "GroupNorm", "SyncBatchNorm", "DataParallel",
     "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "LayerNorm", "LocalResponseNorm", "RMSNorm",
     "CELU", "ELU", "GELU", "GLU", "Hardshrink", "Hardsigmoid", "Hardswish", "Hardtanh", "LeakyReLU", "LogSigmoid",
     "LogSoftmax", "Mish", "PReLU", "RReLU", "ReLU", "ReLU6", "SELU", "SiLU", "Sigmoid", "Softmax", "Softmax2d",
