@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from jit.ir import dtypes
 from jit.ir.devices import CPU, accelerator, resolve
 from jit.ir.devices import device as Device
@@ -60,7 +62,7 @@ def _reflected(name: str) -> Callable[..., Any]:
     if name == "sub":
         return _binary(F.rsub)
     if name == "div":
-        return _binary(lambda a, b: F.reciprocal(a) * b)
+        return _binary(lambda a, b: F.mul(F.reciprocal(a), b))
     function = getattr(F, name)
     return _binary(lambda a, b: function(b, a))
 
@@ -71,13 +73,16 @@ _MIRRORED = {"eq": "", "ne": "", "lt": "__gt__", "gt": "__lt__", "le": "__ge__",
 
 def _binary(function: Callable[..., Any], reflected: str = "__radd__") -> Callable[..., Any]:
     """A dunder method that calls `function`. Where that does not take `other`, Python goes on to the method `reflected`
-    of its class, if it has one, as in `t + other`; with `reflected` empty it always goes on, as in `t == None`."""
+    of its class, if it has one or is not one of Python's own, as in `t + other`; with `reflected` empty it always goes
+    on, as in `t == None`."""
 
     def method(self: Any, other: Any) -> Any:
         try:
             return function(self, other)
         except SchemaError:
-            if isinstance(other, Tensor) or not (reflected == "" or _answers(type(other), reflected)):
+            kind = type(other)
+            foreign = kind.__module__ != "builtins" and not isinstance(other, (Tensor, np.ndarray, np.generic))
+            if not (foreign or reflected == "" or (not isinstance(other, Tensor) and _answers(kind, reflected))):
                 raise
             return NotImplemented
 

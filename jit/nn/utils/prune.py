@@ -189,12 +189,12 @@ class _Amount(BasePruningMethod):
     """
 
     def __init__(self, amount: float) -> None:
-        _check_amount(amount)
+        _validate_pruning_amount_init(amount)
         self.amount = amount
 
     def compute_mask(self, t: Any, default_mask: Any) -> Any:
         """The mask without the elements that matter least."""
-        count = _count(self.amount, t.numel())
+        count = _compute_nparams_toprune(self.amount, t.numel())
         mask = default_mask.clone().reshape(-1)
         if count:
             mask[F.topk(self.scores(t).reshape(-1), count, largest=False)[1]] = 0
@@ -241,7 +241,7 @@ class LnStructured(BasePruningMethod):
     PRUNING_TYPE = "structured"
 
     def __init__(self, amount: float, n: float, dim: int = -1) -> None:
-        _check_amount(amount)
+        _validate_pruning_amount_init(amount)
         self.amount, self.n, self.dim = amount, n, dim
 
     def compute_mask(self, t: Any, default_mask: Any) -> Any:
@@ -253,7 +253,7 @@ class LnStructured(BasePruningMethod):
         if t.ndim < 2:
             raise AmountError(f"slices of a tensor of {t.ndim} dims are its elements; use an unstructured method")
         dim = self.dim % t.ndim
-        count = _count(self.amount, t.shape[dim])
+        count = _compute_nparams_toprune(self.amount, t.shape[dim])
         if not count:
             return default_mask
         least = F.topk(self.scores(t, dim), count, largest=False)[1]
@@ -303,7 +303,7 @@ class CustomFromMask(BasePruningMethod):
         return default_mask * self.mask.to(default_mask.dtype)
 
 
-def _check_amount(amount: Any) -> None:
+def _validate_pruning_amount_init(amount: Any) -> None:
     """Refuse (AmountError, KindError) what is neither a number of elements nor a part."""
     if isinstance(amount, bool) or not isinstance(amount, (int, float)):
         raise KindError(f"Invalid type for amount: {amount}. Must be int or float.")
@@ -311,11 +311,15 @@ def _check_amount(amount: Any) -> None:
         raise AmountError(f"amount={amount} should either be a float in the range [0, 1] or a non-negative integer")
 
 
-def _count(amount: float, total: int) -> int:
-    count = amount if isinstance(amount, int) else round(amount * total)
-    if count > total:
-        raise AmountError(f"amount={amount} should be smaller than the number of parameters to prune={total}")
-    return count
+def _validate_pruning_amount(amount: float, tensor_size: int) -> None:
+    """Refuse (AmountError) to prune more elements than there are."""
+    if isinstance(amount, int) and amount > tensor_size:
+        raise AmountError(f"amount={amount} should be smaller than the number of parameters to prune={tensor_size}")
+
+
+def _compute_nparams_toprune(amount: float, tensor_size: int) -> int:
+    _validate_pruning_amount(amount, tensor_size)
+    return amount if isinstance(amount, int) else round(amount * tensor_size)
 
 
 def identity(module: Any, name: str) -> Any:
