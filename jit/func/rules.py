@@ -17,7 +17,7 @@ from jit.eager.proxies import concrete
 from jit.eager.tensors import Tensor
 from jit.ir import Op, dtypes
 
-from .layers import Layer, VmapError
+from .layers import Layer, RandomnessError, VmapError
 
 Rule = Callable[[Layer, Op, Sequence[Any]], Any]
 """The result of an operator for all samples, which lie along dim 0; None if the rule does not fit the arguments."""
@@ -50,6 +50,8 @@ def _by_parts(layer: Layer, op: Op, values: Sequence[Any]) -> Any:
     """A composite by its parts; sample by sample, if these look at elements."""
     try:
         result = op.body(F, *values)
+    except RandomnessError:
+        raise
     except VmapError:
         with layer.outside():
             return layer.wrapped(one_by_one(layer, op, values))
@@ -73,9 +75,11 @@ def one_by_one(layer: Layer, op: Op, values: Sequence[Any]) -> Any:
 
 def _stacked(name: str, found: Sequence[Any]) -> Any:
     if isinstance(found[0], Tensor):
+        if not found[0].defined:
+            return found[0]
         if len({tuple(each.shape) for each in found}) > 1:
             raise VmapError(f"vmap: {name} gives tensors of several sizes for the samples, which cannot be one tensor")
-        return F.stack(found, 0) if found[0].defined else found[0]
+        return F.stack(found, 0)
     if len({len(each) for each in found}) > 1:
         raise VmapError(f"vmap: {name} gives different numbers of tensors for the samples")
     columns = [_stacked(name, column) for column in zip(*found)]
@@ -131,7 +135,7 @@ def _of_none(layer: Layer, op: Op, values: Sequence[Any]) -> Any:
 def _random(layer: Layer, op: Op, values: Sequence[Any]) -> Any:
     """Numbers for all samples: drawn at once, or the same for each of them."""
     if layer.randomness == "error":
-        raise VmapError(
+        raise RandomnessError(
             f"vmap: {op.schema.name} draws random numbers; say whether the samples get the same ones, by "
             'vmap(..., randomness="same"), or different ones, by randomness="different"'
         )
