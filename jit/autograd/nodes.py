@@ -50,8 +50,6 @@ from jit.ir.op import Derivative
 from jit.runtime.arrays.execute import execute_gradients
 from jit.runtime.arrays.libraries import FINDERS, is_writable
 
-from .node_names import node_name
-
 SPAN = 1 << 64
 """The distance between the serials of two nodes: room for those that a shared backward hands out, see `sharing`."""
 SERIALS: ContextVar[Iterator[int]] = ContextVar("serials", default=itertools.count(0, SPAN))  # noqa: B039, all share it
@@ -411,7 +409,7 @@ class OpNode(Node):
     saved: dict[str, Any] | None = None
     """The values that the formulas name: SavedTensors, Metas and plain values."""
     needs: Sequence[bool] = ()
-    """For each edge, whether it is there."""
+    """A flag for each edge: whether it is there."""
     metas: Sequence[Meta | None] = ()
     """One for each edge, for reducing the gradient of a broadcast argument."""
     conjugated = False
@@ -437,6 +435,8 @@ class OpNode(Node):
     @property
     def name(self) -> str:  # type: ignore[override]
         """A name in PyTorch's manner, such as MulBackward0; made on demand."""
+        from jit.ops.node_names import node_name
+
         return node_name(self.op.schema, self.saved or {}, [meta.ndim if meta else 0 for meta in self.metas])
 
     def release(self) -> None:
@@ -485,18 +485,6 @@ class OpNode(Node):
         storage = g._storage if op.kind == "view" and not several else None
         return [None if array is None else tensor_of(array, storage) for array in found]
 
-    def _by_parts(self, saved: dict[str, Any], g: Any, needs: Sequence[bool]) -> list[Any]:
-        """The gradients of a composite that has no formulas, by those of its parts: these run again."""
-        from .engine import run_backward
-
-        create = context.GRAD_ENABLED.get()
-        with context.enable_grad():
-            values = [_unpacked(saved[name], self) for name in self.op.schema.argument_names]
-            wanted = [values[i] for i, need in zip(self.op.tensors, needs, strict=True) if need]
-            result = self.op.body(F, *values)
-        found = iter(run_backward([result], [g], wanted, create, create, within=True))
-        return [next(found) if need else None for need in needs]
-
     def _by_formulas(self, saved: dict[str, Any], g: Any, needs: Sequence[bool]) -> list[Any]:
         if not self.conjugated:
             results = self._formulas(saved, {"F": F, "g": g}, needs)
@@ -506,8 +494,6 @@ class OpNode(Node):
 
     def _formulas(self, saved: dict[str, Any], names: dict[str, Any], needs: Sequence[bool]) -> Sequence[Any]:
         op = self.op
-        if not op.is_differentiable and (context.GRAD_ENABLED.get() or context.TRACE.get() or context.PROFILE.get()):
-            return self._by_parts(saved, names["g"], needs)
         grouped = needs if self.groups is None else self.grouped(needs)
         whole = op.backward or op.whole_gradients
         if whole is not None:
@@ -587,7 +573,7 @@ def _unpack(saved: Any, node: Node) -> Any:
 
 
 def _array_of(saved: Any, node: Node) -> Any:
-    """What was saved, tensors as arrays; of several outputs, None for those that were changed: most are not read."""
+    """A saved value, tensors as arrays; of several outputs, None for those that were changed: most are not read."""
     if type(saved) is SavedTensor:
         return saved._original(node)
     if type(saved) is tuple:
@@ -599,7 +585,7 @@ def _unchanged(saved: SavedTensor, node: Node) -> Any:
     return saved._original(node) if saved.storage.version == saved.version else None
 
 
-def _unpacked(saved: Any, node: Node) -> Any:
+def unpacked(saved: Any, node: Node) -> Any:
     """A saved argument as a tensor that no other argument is, with a history that leads to what it was."""
     return F.view_as(fresh := saved.unpack(node), fresh) if type(saved) is SavedTensor else saved
 

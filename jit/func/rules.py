@@ -105,7 +105,7 @@ def apply_function(layer: Layer, function: Any, args: Sequence[Any]) -> Any:
 
 
 class VmapInfo(tuple[int, str]):
-    """What the `vmap` of an autograd.Function is told: the number of samples, and what is done about randomness."""
+    """The facts that the `vmap` of an autograd.Function is told: the number of samples, and what randomness means."""
 
     batch_size = property(lambda self: self[0])
     randomness = property(lambda self: self[1])
@@ -181,7 +181,7 @@ def _pointwise(layer: Layer, op: Op, values: Sequence[Any]) -> Any:
 
 
 def _promoted(op: Op, values: Sequence[Any]) -> Sequence[Any]:
-    """The arguments in the dtype that they have in common: that of 0-d tensors counts less, which all samples are not."""
+    """The arguments in the dtype that samples have in common, in which 0-d tensors count less than others."""
     tensors = [values[place] for place in op.promoted if isinstance(values[place], Tensor)]
     if len({tensor.dtype for tensor in tensors}) < 2 or op.computes_in is not None:
         return values
@@ -346,6 +346,14 @@ def _fill(layer: Layer, op: Op, values: Sequence[Any]) -> Any:
     return _copy(layer, op, values) if isinstance(values[1], Tensor) else _natural(layer, op, values)
 
 
+def _masked_fill(layer: Layer, op: Op, values: Sequence[Any]) -> Any:
+    tensor, mask, value = values
+    if not layer.holds(value):
+        return _pointwise(layer, op, values)
+    with layer.running_again():
+        return layer.whole(F.where(mask, F._to_copy(value, dtype=tensor.dtype), tensor))
+
+
 def _cat(layer: Layer, op: Op, values: Sequence[Any]) -> Any:
     tensors, dim = values
     rank = max(tensor.ndim for tensor in tensors)
@@ -433,7 +441,7 @@ def _index_select(layer: Layer, op: Op, values: Sequence[Any]) -> Any:
 
 
 def _index_written(layer: Layer, op: Op, values: Sequence[Any]) -> Any:
-    """What is written at places that are the same for all samples."""
+    """Writes at places that are the same for all samples."""
     tensor, dim, index, source, *rest = values
     if layer.holds(index) or not tensor.ndim or (isinstance(source, Tensor) and source.ndim != tensor.ndim):
         return None
@@ -520,8 +528,6 @@ def _nll_loss(layer: Layer, op: Op, values: Sequence[Any]) -> Any:
         loss, total = F.neg(F.mul(F.where(kept, picked, F.zeros_like(picked)), each)), F.sum(each)
         if reduction:
             loss = F.sum(loss) if reduction == 2 else F.div(F.sum(loss), total)
-        else:
-            total = F.zeros_like(total)
     return return_type(op)(layer.whole(loss), layer.whole(total))
 
 
@@ -562,7 +568,8 @@ _PATTERNS: dict[Rule, str] = {
 
 RULES: dict[str, Rule] = {
     "view": _view, "expand": _expand, "repeat": _repeat, "permute": _permute, "t": _transpose, "squeeze": _squeeze,
-    "unsqueeze": _unsqueeze, "copy": _copy, "fill": _fill, "cat": _cat, "sum_to_size": _sum_to_size,
+    "unsqueeze": _unsqueeze, "copy": _copy, "fill": _fill, "masked_fill": _masked_fill, "cat": _cat,
+    "sum_to_size": _sum_to_size,
     "mm": _mm, "bmm": _bmm, "mv": _mv, "dot": _dot, "addmm": _product_and_sum("mm"),
     "baddbmm": _product_and_sum("bmm"), "sum_of_products": _sum_of_products,
     "index_select": _index_select, "index": _index, "index_put": _index_put, "embedding": _embedding,

@@ -453,7 +453,7 @@ def _(m: Numpy, input: Array, weight: Array, bias: Array | None) -> Array | None
 
 @linear.grad
 def _(
-    F: Ops, g: Tensor, needs: Sequence[bool], input: Tensor, weight: Tensor, bias_meta: Any
+    F: Ops, g: Tensor, needs: Sequence[bool], input: Tensor, weight: Tensor, bias_meta: Meta | None
 ) -> Sequence[Tensor | None]:
     """One node, whose backward refers to the inputs alone."""
     if weight.ndim == 1:
@@ -463,12 +463,12 @@ def _(
     else:
         by_input = F.matmul(g, weight) if needs[0] else None
         by_weight = F.mm(F.t(_rows(F, g)), _rows(F, input)) if needs[1] else None
-    return by_input, by_weight, sum_to(F, g, bias_meta.shape) if needs[2] else None
+    return by_input, by_weight, sum_to(F, g, bias_meta.shape) if bias_meta is not None and needs[2] else None
 
 
 @linear.numpy_grad
 def _(
-    m: Numpy, g: Array, needs: Sequence[bool], input: Array, weight: Array, bias_meta: Any
+    m: Numpy, g: Array, needs: Sequence[bool], input: Array, weight: Array, bias_meta: Meta | None
 ) -> Sequence[Array | None] | None:
     if weight.ndim != 2 or input.ndim < 2 or not g.size or not input.size:
         return None

@@ -27,7 +27,7 @@ class AmountError(UsageError, ValueError):
 
 
 class BasePruningMethod(ABC):
-    """A way to choose what is pruned: a subclass defines `compute_mask`, and says by `PRUNING_TYPE` what it looks at."""
+    """A way to choose what is pruned: subclasses define `compute_mask`, and say by `PRUNING_TYPE` what it looks at."""
 
     PRUNING_TYPE = "unstructured"
     """"unstructured" for single elements, "structured" for slices, "global" for several parameters as one."""
@@ -75,7 +75,7 @@ class BasePruningMethod(ABC):
             mask = F.ones_like(current.detach())
         else:
             mask = getattr(module, f"{name}_mask").detach().clone()
-            method = PruningContainer.joined(before, method)  # type: ignore[assignment]
+            method = PruningContainer.joined(before, method)
         scores = current if importance_scores is None else importance_scores
         _hold(module, name, method, method.compute_mask(scores.detach(), mask))
         return method
@@ -201,7 +201,7 @@ class _Amount(BasePruningMethod):
         return mask.reshape(default_mask.shape)
 
     def scores(self, t: Any) -> Any:
-        """How much each element matters."""
+        """The importance of each element."""
         raise NotImplementedError
 
 
@@ -245,7 +245,11 @@ class LnStructured(BasePruningMethod):
         self.amount, self.n, self.dim = amount, n, dim
 
     def compute_mask(self, t: Any, default_mask: Any) -> Any:
-        """The mask without the slices that matter least."""
+        """The mask without the slices that matter least.
+
+        Raises:
+            AmountError: The tensor has fewer than 2 dims.
+        """
         if t.ndim < 2:
             raise AmountError(f"slices of a tensor of {t.ndim} dims are its elements; use an unstructured method")
         dim = self.dim % t.ndim
@@ -256,7 +260,7 @@ class LnStructured(BasePruningMethod):
         return default_mask.index_fill(dim, least, 0)
 
     def scores(self, t: Any, dim: int) -> Any:
-        """How much each slice matters."""
+        """The importance of each slice."""
         return F.linalg_vector_norm(t, self.n, [d for d in range(t.ndim) if d != dim])
 
 
@@ -289,7 +293,11 @@ class CustomFromMask(BasePruningMethod):
         self.mask = mask
 
     def compute_mask(self, t: Any, default_mask: Any) -> Any:
-        """What both masks leave."""
+        """The elements that both masks leave.
+
+        Raises:
+            ShapeError: The masks have different sizes.
+        """
         if default_mask.shape != self.mask.shape:
             raise ShapeError(f"the mask has sizes {list(self.mask.shape)}, not {list(default_mask.shape)}")
         return default_mask * self.mask.to(default_mask.dtype)
