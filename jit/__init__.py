@@ -108,6 +108,7 @@ _load, _loadable = _late(
             "use_deterministic_algorithms",
         "files.loading": "load",
         "files.saving": "save",
+        "func.mapping": "vmap",
         "eager.parallel": "get_num_interop_threads get_num_threads set_num_interop_threads set_num_threads",
         "eager.showing": "get_printoptions set_printoptions",
         "inspection.covering": "coverage",

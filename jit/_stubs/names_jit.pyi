@@ -33,6 +33,7 @@ from jit.backends import are_deterministic_algorithms_enabled as are_determinist
 from jit.backends import use_deterministic_algorithms as use_deterministic_algorithms
 from jit.files.loading import load as load
 from jit.files.saving import save as save
+from jit.func.mapping import vmap as vmap
 from jit.eager.parallel import get_num_interop_threads as get_num_interop_threads
 from jit.eager.parallel import get_num_threads as get_num_threads
 from jit.eager.parallel import set_num_interop_threads as set_num_interop_threads

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from jit.eager.context import TRACE, tracing
+from jit.eager.context import TRACE, is_grad_enabled, tracing
 from jit.eager.dispatch import call_inplace
 from jit.eager.namespace import F
 from jit.eager.tensors import Size, Tensor, Variable
@@ -31,6 +31,10 @@ Rules = Callable[["Layer", Any, Sequence[Any]], Any]
 
 class VmapError(UsageError):
     """The error for what cannot be done to all samples at once."""
+
+
+class RandomnessError(VmapError):
+    """The error for random numbers of which it is not said whether samples get the same ones."""
 
 
 class Batched(Variable):
@@ -199,7 +203,8 @@ class Layer:
                 f"vmap: {op.schema.name}_() writes something else for each sample into a tensor that is the same for "
                 "all of them; use the operator without the underscore, or make the tensor of a mapped one"
             )
-        result = self.record(op, values)
+        kept = F.clone(target) if is_grad_enabled() else target  # its derivative may look at what is written over
+        result = self.record(op, [kept, *values[1:]])
         with self.outside():
             F.copy_(target._real, self.whole(result))
         return target
@@ -331,4 +336,4 @@ def layers_now() -> list[Layer]:
     return found
 
 
-__all__ = ["Batched", "Layer", "VmapError", "layers_now"]
+__all__ = ["Batched", "Layer", "RandomnessError", "VmapError", "layers_now"]

@@ -17,7 +17,7 @@ from jit.eager.proxies import concrete
 from jit.eager.tensors import Tensor
 from jit.ir import Op, dtypes
 
-from .layers import Layer, VmapError
+from .layers import Layer, RandomnessError, VmapError
 
 Rule = Callable[[Layer, Op, Sequence[Any]], Any]
 """The result of an operator for all samples, which lie along dim 0; None if the rule does not fit the arguments."""
@@ -50,6 +50,8 @@ def _by_parts(layer: Layer, op: Op, values: Sequence[Any]) -> Any:
     """A composite by its parts; sample by sample, if these look at elements."""
     try:
         result = op.body(F, *values)
+    except RandomnessError:
+        raise
     except VmapError:
         with layer.outside():
             return layer.wrapped(one_by_one(layer, op, values))
@@ -133,7 +135,7 @@ def _of_none(layer: Layer, op: Op, values: Sequence[Any]) -> Any:
 def _random(layer: Layer, op: Op, values: Sequence[Any]) -> Any:
     """Numbers for all samples: drawn at once, or the same for each of them."""
     if layer.randomness == "error":
-        raise VmapError(
+        raise RandomnessError(
             f"vmap: {op.schema.name} draws random numbers; say whether the samples get the same ones, by "
             'vmap(..., randomness="same"), or different ones, by randomness="different"'
         )

@@ -707,4 +707,10 @@ windows
 bartlett_window: jit
 blackman_window: jit
 kaiser_window: jit
+variates
+_standard_gamma: jit
+_standard_gamma_grad: jit
+_sample_dirichlet: jit
+poisson: jit
+binomial: jit
 """
