@@ -14,7 +14,7 @@ from jit.runtime.arrays.interpreter import Interpreter
 from jit.runtime.plans import entry, stretch_code
 from jit.runtime.plans.plan import PlannedEngine
 from jit.runtime.plans.plan_image import image_of
-from jit.runtime.products import conv, epilogues, packed
+from jit.runtime.products import conv, depthwise, epilogues, packed
 from jit.runtime.products.tiled import Tiled
 from jit.runtime.targets.target import Target
 from jit.tracing.recordings.compiling import optimise
@@ -30,6 +30,7 @@ pytestmark = [
 def small_tiles(monkeypatch):
     monkeypatch.setattr(packed, "TILE_BYTES", 1 << 13)
     monkeypatch.setattr(conv, "TILE_BYTES", 1 << 12)
+    monkeypatch.setattr(depthwise, "TILE_BYTES", 1 << 12)
 
 
 def graph_of(function, arrays):
@@ -242,6 +243,7 @@ CONVOLUTIONS = {
     "groups": ((2, 6, 19, 27), (24, 2, 3, 3), dict(padding=1, groups=3)),
     "depthwise": ((2, 69, 9, 18), (69, 1, 3, 3), dict(padding=1, groups=69)),
     "depthwise, few": ((5, 11, 9, 18), (11, 1, 3, 3), dict(padding=1, groups=11)),
+    "depthwise, dilated": ((2, 69, 9, 18), (69, 1, 3, 3), dict(padding=2, dilation=2, groups=69)),
     "many channels": ((1, 150, 14, 16), (16, 150, 3, 3), dict(padding=1)),
 }
 
@@ -358,9 +360,9 @@ def test_what_geometries_point_to_is_kept(name):
 
 THREADS = """
 import hashlib, numpy as np, jit
-from jit.runtime.products import packed, conv; from jit.runtime.plans import plan
+from jit.runtime.products import conv, depthwise, packed; from jit.runtime.plans import plan
 plan._LONG_PRODUCT = 1
-packed.TILE_BYTES = conv.TILE_BYTES = 1 << 13
+packed.TILE_BYTES = conv.TILE_BYTES = depthwise.TILE_BYTES = 1 << 13
 from tests.runtime.test_epilogues import PRODUCTS, conv_arrays, batch_norm, normal, graph_of, tiled, CONVOLUTIONS
 from jit.runtime.plans.plan import PlannedEngine
 digest = hashlib.sha256()

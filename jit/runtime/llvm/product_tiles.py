@@ -31,11 +31,11 @@ def lanes_of(dtype: DType) -> int:
 class TileWriter(Routine):
     """A routine `i32 kernel(ptr data, ptr geometry)` that works on vectors of one dtype."""
 
-    def __init__(self, dtype: DType, target: Target) -> None:
+    def __init__(self, dtype: DType, target: Target, vector_bytes: int = 0) -> None:
         super().__init__("kernel", ["data", "geometry"])
         self.size = dtype.itemsize
-        self.lanes = target.vector_bytes // self.size
-        self.bytes = target.vector_bytes
+        self.bytes = vector_bytes or target.vector_bytes
+        self.lanes = self.bytes // self.size
         self.element = ELEMENT[dtype]
         self.vector = f"<{self.lanes} x {self.element}>"
         self.fused = target.has_fma

@@ -89,7 +89,22 @@ class SegmentWriter(TileWriter):
         return value if self.stride == 1 else self.shuffle(value, value, range(0, self.wide, self.stride), self.wide)
 
 
-class _ConvWriter(SegmentWriter):
+class BiasedWriter(TileWriter):
+    """Writes sums as they are stored."""
+
+    def biased(self, value: Vector, bias: Word, relu: bool) -> Vector:
+        """A sum with the number at the address `bias`, unless that is "", and without what is negative."""
+        if bias:
+            value = self._emit(f"fadd {self.vector} {value}, {self.broadcast(bias)}")
+        if relu:
+            lost = self._emit(f"fcmp ole {self.vector} {value}, zeroinitializer")
+            value = self._emit(
+                f"select <{self.lanes} x i1> {lost}, {self.vector} zeroinitializer, {self.vector} {value}"
+            )
+        return value
+
+
+class _ConvWriter(BiasedWriter, SegmentWriter):
     """The part that both ways to compute y have in common."""
 
     def __init__(self, shape: ConvShape, target: Target) -> None:
@@ -102,14 +117,7 @@ class _ConvWriter(SegmentWriter):
 
     def finished(self, value: Vector, row: Word) -> Vector:
         """A sum as it is stored: with the bias of its row, and without what is negative."""
-        if self.shape.bias:
-            value = self._emit(f"fadd {self.vector} {value}, {self.broadcast(self.add(self.b, row))}")
-        if self.shape.relu:
-            lost = self._emit(f"fcmp ole {self.vector} {value}, zeroinitializer")
-            value = self._emit(
-                f"select <{self.lanes} x i1> {lost}, {self.vector} zeroinitializer, {self.vector} {value}"
-            )
-        return value
+        return self.biased(value, self.add(self.b, row) if self.shape.bias else "", self.shape.relu)
 
     def put_tile(self, tile: dict[tuple[int, int], Vector], first: Word, vectors: int, is_last: bool) -> None:
         """Store the rows of a tile; the last vector of an image may not be a whole one."""
