@@ -29,7 +29,8 @@ from ..llvm.product_tiles import Vector
 from ..llvm.words import Word
 from ..targets.target import Target
 from .conv import ConvolutionWork
-from .conv_code import BiasedWriter
+from .conv_code import FinishingWriter
+from .finishing import Finish, FinishedRows, finishing
 
 _FIELDS = ("first", "last", "groups", "height", "width", "plane", "line", "y_row", "y_line", "above", "before",
            "columns", "last_column", "blocks", "last_row")  # fmt: skip
@@ -75,13 +76,18 @@ class DepthwiseRows(ConvolutionWork):
         """No arrays: the geometry holds no address."""
         return ()
 
-    def function(self) -> int:
-        """The address of `i32 kernel(ptr data, ptr geometry)`."""
+    @property
+    def finishes(self) -> bool:
+        """True: sums of any convolution by rows can be finished."""
+        return True
+
+    def finished_by(self, finish: Finish | None) -> int:
+        """The function that stores what a finish makes of the sums."""
         w, lanes = self.window, self._vector_bytes // self.dtype.itemsize
         return _compiled(
             _RowsShape(
                 self.dtype, w.kernel[1:], w.stride[1:], min(w.places[1], _ROWS), self._vector_bytes,
-                w.places[2] < lanes, self.bias, self.relu,
+                w.places[2] < lanes, self.bias, self.relu, finish,
             )
         )  # fmt: skip
 
@@ -156,6 +162,7 @@ class _RowsShape(NamedTuple):
     """Whether rows of the result are less than a vector."""
     bias: bool
     relu: bool
+    finish: Finish | None
 
 
 @cache
@@ -170,30 +177,33 @@ def _compiled(shape: _RowsShape) -> int:
     return compile_routine(f"depthwise {tuple(shape)}", written)
 
 
-class _RowsWriter(BiasedWriter):
+class _RowsWriter(FinishingWriter):
     """Writes one kernel, see Note [Rows of a plane]."""
 
     def __init__(self, shape: _RowsShape, target: Target) -> None:
         super().__init__(shape.dtype, target, shape.vector_bytes)
         self.shape = shape
         self.of = {name: self.word("%geometry", index) for name, index in _AT.items()}
+        self.finish: FinishedRows | None = None
         self.taps = [(i, j) for i in range(shape.kernel[0]) for j in range(shape.kernel[1])]
-        self.zeros = self.word("%data", 3 + shape.bias)
+        self.target = target
+        self.operands_of(shape.bias, shape.finish, len(_FIELDS))
 
     def kernel(self) -> str:
         """Planes, one after the other."""
         of, shape = self.of, self.shape
-        x, w, b, y = (self.word("%data", i) for i in (0, 1, 2, 2 + shape.bias))
         with self.loop(self._vectors()) as number:
-            self.store("zeroinitializer", self.add(self.zeros, self.scale(number, self.bytes)))
+            self.store("zeroinitializer", self.add(self.scratch, self.scale(number, self.bytes)))
         with self.loop(of["last"], of["first"]) as plane:
             channel = self.remainder(plane, of["groups"])
-            weight = self.add(w, self.scale(channel, len(self.taps) * self.size))
-            self.bias = self.add(b, self.scale(channel, self.size)) if shape.bias else ""
+            weight = self.add(self.w, self.scale(channel, len(self.taps) * self.size))
+            self.bias = self.add(self.b, self.scale(channel, self.size)) if shape.bias else ""
             self.weights = {tap: self.add(weight, n * self.size) for n, tap in enumerate(self.taps)}
             if len(self.taps) <= _FEW:
                 self.weights = {tap: self.broadcast(address) for tap, address in self.weights.items()}
-            self._plane(self.add(x, self.scale(plane, of["plane"])), self.add(y, self.scale(plane, of["y_row"])))
+            x, y = (self.add(at, self.scale(plane, of[step])) for at, step in ((self.x, "plane"), (self.y, "y_row")))
+            with finishing(self, shape.finish, self.target, [channel], self.arrays) as self.finish:
+                self._plane(x, y)
         self.leave(0)
         return self.text()
 
@@ -239,12 +249,13 @@ class _RowsWriter(BiasedWriter):
                 for j in range(across):
                     sums[r] = self.multiply_add(self._weight(i, j), seen[j], sums[r])
         for r, value in enumerate(sums):
-            self._put(self.biased(value, self.bias, self.shape.relu), self.add(top, r), target)
+            place = self.add(target, self.scale(self.add(top, r), of["y_line"]))
+            self._put(self.biased(value, self.bias, self.shape.relu), place)
 
     def _seen(self, x: Word, row: Word, column: Word, masks: list[Word]) -> list[Vector]:
         """The values of a row of the image that each column of the kernel meets."""
         inside = self.within(row, self.of["height"])
-        line = self.choose(inside, self.add(x, self.scale(row, self.of["line"])), self.zeros)
+        line = self.choose(inside, self.add(x, self.scale(row, self.of["line"])), self.scratch)
         stride, start = self.shape.stride[1], self.add(line, column)
         wide = self.lanes * stride
         nothing = f"<{', '.join([f'{self.element} 0.0'] * wide)}>"
@@ -258,10 +269,14 @@ class _RowsWriter(BiasedWriter):
     def _weight(self, i: int, j: int) -> Vector:
         return self.weights[i, j] if len(self.taps) <= _FEW else self.broadcast(self.weights[i, j])
 
-    def _put(self, value: Vector, row: Word, target: Word) -> None:
-        place = self.add(target, self.scale(row, self.of["y_line"]))
+    def _put(self, value: Vector, place: Word) -> None:
+        mask = ""
         if self.shape.narrow:
             lanes = self.quotient(self.of["y_line"], self.size)
-            self.masked_store(value, place, self.mask(self.sub(self.shifted(1, lanes), 1)))
+            mask = self.mask(self.sub(self.shifted(1, lanes), 1))
+        if self.finish:
+            value = self.finish.finished(0, value, self.beside(place, mask))
+        if mask:
+            self.masked_store(value, place, mask)
         else:
             self.store(value, place)
