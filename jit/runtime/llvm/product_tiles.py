@@ -125,6 +125,8 @@ class TileWriter(Routine):
         right = [self.load(self.add(at["b"], v * self.bytes), lanes[0, v]) for v in range(vectors)]
         for r, row in enumerate(rows):
             left = self.broadcast(self.add(row, at["a"]))
+            if halved:
+                left = self._hidden(left)
             for v in range(vectors):
                 factor = self._lower(left, lanes[r, v])
                 self.multiply_add(factor, right[v], names[r, v], f"{names[r, v]}.next", lanes[r, v])
@@ -138,6 +140,10 @@ class TileWriter(Routine):
             p: f"{name}.next" if lanes[p] == self.lanes else self.shuffle(f"{name}.next", f"{name}.next", whole, half)
             for p, name in names.items()
         }
+
+    def _hidden(self, vector: Vector) -> Vector:
+        """The vector, of which LLVM does not know that all lanes are one number: it would broadcast each half anew."""
+        return self._emit(f'call {self.vector} asm "", "=v,0"({self.vector} {vector})')
 
     def _lower(self, vector: Vector, lanes: int) -> Vector:
         """The lower lanes of a vector."""
