@@ -32,6 +32,7 @@ from ..plans.places import Step, ValuePlace
 from . import conv
 from .conv import ConvolutionWork, ConvWindow, Triple
 from .conv_weight import WeightGradient
+from .depthwise import by_rows
 
 _FEWEST = 8
 """Filters of a group (unless it is one) from which a weight's gradient is computed here: vectors run along them."""
@@ -237,7 +238,7 @@ def _forward(
     bias: ValuePlace | None,
 ) -> None:
     more = [] if bias is None else [bias]
-    work = replace(work, bias=bias is not None)
+    work = by_rows(replace(work, bias=bias is not None))
     lowering.step_of_product(Step(work, [x, w, *more, result], 1, node))
 
 
