@@ -47,7 +47,7 @@ from ..targets.target import Target
 from .conv import ConvWindow
 from .conv_folded_code import FIELDS, FoldShape, compiled
 
-_PACKED_BYTES, _COLUMN_BYTES, _WEIGHT_BYTES = 1 << 18, 1 << 17, 1 << 15
+_PACKED_BYTES, _COLUMN_BYTES, _WEIGHT_BYTES = 1 << 18, 1 << 17, 1 << 17
 """The most bytes of y that are packed at a time, and those of columns and of the weight: all share the L2 cache."""
 _FEWEST_PLACES = 128
 _SHARES = 8
