@@ -38,7 +38,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jit.ir.dtypes import DType
-from jit.ir.sizes import estimating
+from jit.ir.sizes import estimating, only_if
 
 from ..kernels.sized import at_sizes
 from ..kernels.work import Work
@@ -52,6 +52,8 @@ _PACKED_BYTES, _COLUMN_BYTES, _WEIGHT_BYTES = 1 << 18, 1 << 17, 1 << 17
 _FEWEST_PLACES = 128
 _SHARES = 8
 """The parts into which the channels of an image are cut, so that threads can share them."""
+_FEW_PLACES = 1024
+"""Places, of all images, up to which a map with a stride of 1 is folded: turning its weight around costs more."""
 _MOST_LOADS = 64
 """The most vectors that are added up for one of each phase: that code is written out."""
 
@@ -292,8 +294,11 @@ def supports(work: FoldedConvolution) -> bool:
 
 def pays(work: FoldedConvolution) -> bool:
     """Whether there is code for the map that is faster than convolutions by the weight turned around."""
-    import os
-    return supports(work) and (max(work.window.stride) > 1 or bool(os.environ.get("FOLD1")))
+    if not supports(work):
+        return False
+    if max(work.window.stride) > 1:
+        return True
+    return only_if(lambda: work.batch * work.window.number <= _FEW_PLACES and work.filters > 1)
 
 
 # -- tables ------------------------------------------------------------------------------------------------------
