@@ -197,12 +197,25 @@ class TileWriter(Routine):
         where = f"ptr align {self.size} {self._pointer(address, 0)}"
         return self._emit(f"call {vector} @{name}({where}, <{lanes} x i1> {mask}, {vector} {otherwise})")
 
-    def masked_store(self, value: Vector, address: Word, mask: Word) -> None:
+    def masked_store(self, value: Vector, address: Word, mask: Word, lanes: int = 0) -> None:
         """Lanes to memory where the mask holds."""
-        name = f"llvm.masked.store.v{self.lanes}f{8 * self.size}.p0"
-        self._declared[name] = f"declare void @{name}({self.vector}, ptr, <{self.lanes} x i1>)"
+        lanes = lanes or self.lanes
+        vector = f"<{lanes} x {self.element}>"
+        name = f"llvm.masked.store.v{lanes}f{8 * self.size}.p0"
+        self._declared[name] = f"declare void @{name}({vector}, ptr, <{lanes} x i1>)"
         where = f"ptr align {self.size} {self._pointer(address, 0)}"
-        self._write(f"call void @{name}({self.vector} {value}, {where}, <{self.lanes} x i1> {mask})")
+        self._write(f"call void @{name}({vector} {value}, {where}, <{lanes} x i1> {mask})")
+
+    def scatter(self, value: Vector, address: Word, step: int, mask: Word) -> None:
+        """Lanes to memory where the mask holds, a step of so many bytes apart."""
+        name = f"llvm.masked.scatter.v{self.lanes}f{8 * self.size}.v{self.lanes}p0"
+        pointers, lanes = f"<{self.lanes} x ptr>", f"<{self.lanes} x i1>"
+        self._declared[name] = f"declare void @{name}({self.vector}, {pointers}, i32, {lanes})"
+        away = ", ".join(f"i64 {lane * step}" for lane in range(self.lanes))
+        where = self._emit(f"getelementptr i8, ptr {self._pointer(address, 0)}, <{self.lanes} x i64> <{away}>")
+        self._write(
+            f"call void @{name}({self.vector} {value}, {pointers} {where}, i32 {self.size}, {lanes} {mask})"
+        )
 
     def broadcast(self, address: Word) -> Vector:
         """A number from memory in all lanes."""
