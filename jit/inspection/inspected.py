@@ -124,6 +124,38 @@ def _why_not(self: TracedFunction, line_a: int | str, line_b: int | str) -> str:
     return why_not(self.graph, line_a, line_b)
 
 
+def _view(self: TracedFunction, path: str | os.PathLike[str], /, *args: Any, **kwargs: Any) -> None:
+    """Write a page about the last recording: its graph, pass by pass, its kernels and their code, and your source.
+
+    The page is one file of HTML that needs no network. It shows a stage at a time, folds scopes, finds operators by
+    name, text or line, and has the time of each kernel beside the lines that it computes.
+
+    Args:
+        path: The file to write, such as "f.html"; it is written whole or not at all.
+        args: Arguments of a call to time, as for `profile`; without any, ones of the recorded sizes are timed.
+        kwargs: The same by name.
+
+    Raises:
+        UsageError: The function has not been called, or there is no recording for such a call.
+        Error: The file cannot be written.
+
+    >>> import jit, tempfile, os
+    >>> f = jit.trace(lambda x: jit.tanh(x) * 2)
+    >>> y = f(jit.ones(100))
+    >>> path = os.path.join(tempfile.mkdtemp(), "f.html")
+    >>> f.view(path)
+    >>> "tanh_mul" in open(path, encoding="utf-8").read()
+    True
+    """
+    from .profiling import rehearse
+    from .viewing import write_page
+
+    if self._last is None:
+        raise UsageError(f"{self.__name__} has nothing to show yet: call it once")
+    profile = self.profile(*args, **kwargs) if args or kwargs else rehearse(self.__name__, self._last)
+    write_page(self, path, profile)
+
+
 # -- copies --------------------------------------------------------------------------------------------------
 
 
@@ -146,8 +178,8 @@ def _deepcopy(self: TracedFunction, memo: dict[int, Any]) -> Any:
 
 
 METHODS: dict[str, Any] = {
-    "save": _save, "kernels": property(_kernels), "profile": _profile, "why_not": _why_not, "__reduce__": _reduce,
-    "__deepcopy__": _deepcopy,
+    "save": _save, "kernels": property(_kernels), "profile": _profile, "why_not": _why_not, "view": _view,
+    "__reduce__": _reduce, "__deepcopy__": _deepcopy,
 }  # fmt: skip
 
 for _name, _method in METHODS.items():

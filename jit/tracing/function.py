@@ -111,6 +111,11 @@ class TracedFunction(Watched):
         self._shortcuts.is_open = value
 
     @property
+    def optimizes(self) -> bool:
+        """Whether recordings are improved by the passes before they run."""
+        return self._optimise is not unoptimised
+
+    @property
     def hits(self) -> int:
         """Calls that ran a recording."""
         return self._answers.hits
@@ -386,7 +391,7 @@ class TracedFunction(Watched):
         )
 
 
-for _name in ("save", "kernels", "profile", "why_not", "__reduce__", "__deepcopy__"):
+for _name in ("save", "kernels", "profile", "why_not", "view", "__reduce__", "__deepcopy__"):
     setattr(TracedFunction, _name, Provided(_name))  # by `jit.inspection.inspected`
 
 __all__ = ["Entry", "Key", "TracedCall", "TracedFunction"]
