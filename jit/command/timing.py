@@ -64,4 +64,4 @@ def compare(
     repeats = {each: max(1, round(LEAST / max(once(each), 1e-9))) for each in (eager, traced)}
     turns = [[sum(once(each) for _ in range(many)) / many for each, many in repeats.items()] for _ in range(rounds)]
     medians = [statistics.median(times) for times in zip(*turns, strict=True)]
-    return Comparison(*medians, first=first, second=second, hits=traced.hits, rounds=rounds)
+    return Comparison(medians[0], medians[1], first, second, traced.hits, rounds)

@@ -14,6 +14,7 @@ from jit.ir.devices import CPU, accelerator, resolve
 from jit.ir.devices import device as Device
 from jit.ir.dtypes import DType
 from jit.ir.errors import AutogradError, SchemaError, ShapeError, UsageError
+from jit.ir.hints import is_foreign
 from jit.ir.memory_formats import as_memory_format, suggested_format
 from jit.ir.registry import OVERLOADS
 from jit.runtime.cuda.devices import open_device
@@ -77,7 +78,8 @@ def _binary(function: Callable[..., Any], reflected: str = "__radd__") -> Callab
         try:
             return function(self, other)
         except SchemaError:
-            if isinstance(other, Tensor) or not (reflected == "" or _answers(type(other), reflected)):
+            asks = reflected == "" or (_answers(type(other), reflected) and not is_foreign(other))
+            if isinstance(other, Tensor) or not asks:
                 raise
             return NotImplemented
 

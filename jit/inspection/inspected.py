@@ -5,11 +5,13 @@ Tracing does not know them: the class has a `Provided` in the place of each, unt
 
 from __future__ import annotations
 
+import collections
 import copy
 import os
 from typing import TYPE_CHECKING, Any
 
 from jit.ir.errors import UsageError
+from jit.ir.tables import html_table
 
 from ..tracing.function import TracedFunction
 from ..tracing.recordings.compiling import unoptimised
@@ -156,6 +158,21 @@ def _view(self: TracedFunction, path: str | os.PathLike[str], /, *args: Any, **k
     write_page(self, path, profile)
 
 
+def _in_notebook(self: TracedFunction) -> str:
+    """The function's recordings, and the kernels of the last one, for a notebook."""
+    facts = [
+        ("calls that ran a recording", str(self.hits)),
+        ("calls that recorded", str(self.misses)),
+        ("the last one", self.explain()),
+    ]
+    if self._last is not None:
+        graph = self.graph
+        sizes = collections.Counter(node.stage for node in graph.nodes)
+        facts.append(("nodes by stage", ", ".join(str(sizes[stage]) for stage in range(len(graph.stages)))))
+        facts.append(("defined", self.where()))
+    return html_table((f"traced {self.__name__}", ""), facts)
+
+
 # -- copies --------------------------------------------------------------------------------------------------
 
 
@@ -179,6 +196,7 @@ def _deepcopy(self: TracedFunction, memo: dict[int, Any]) -> Any:
 
 METHODS: dict[str, Any] = {
     "save": _save, "kernels": property(_kernels), "profile": _profile, "why_not": _why_not, "view": _view,
+    "_repr_html_": _in_notebook,
     "__reduce__": _reduce, "__deepcopy__": _deepcopy,
 }  # fmt: skip
 

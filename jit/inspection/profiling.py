@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import io
 import json
 import os
@@ -15,6 +16,7 @@ from jit.ir import Graph, TensorType, Value
 from jit.ir.errors import Error, UsageError
 from jit.ir.files import write_atomically
 from jit.ir.refusals import FOREIGN
+from jit.ir.tables import html_table
 from jit.passes.support.symbolic_sizes import put_numbers
 from jit.runtime.arrays.programs import GuardFailed
 from jit.tracing.recordings.compiling import engine, is_on_host, unoptimised
@@ -86,9 +88,22 @@ class Profile:
         from rich.console import Console
 
         console = Console(file=io.StringIO(), width=120, color_system=None)
-        for title, rows in (("kernel", self.kernels), ("line", self.lines)):
-            console.print(_table(title, rows, self.seconds))
+        console.print(self.__rich__())
         return f"{self.name}: {_quantity(self.seconds, 's')}\n{console.file.getvalue()}"  # type: ignore[attr-defined]
+
+    def __rich__(self) -> Any:
+        """The tables for the library rich."""
+        from rich.console import Group
+
+        return Group(*(_table(title, rows, self.seconds) for title, rows in self._tables()))
+
+    def _repr_html_(self) -> str:
+        whole = self.seconds
+        tables = (html_table([t, *_COLUMNS], [_cells(r, whole) for r in rows]) for t, rows in self._tables())
+        return f"<p>{html.escape(self.name)}: {_quantity(whole, 's')}</p>{''.join(tables)}"
+
+    def _tables(self) -> list[tuple[str, list[ProfileRow]]]:
+        return [("kernel", self.kernels), ("line", self.lines)]
 
     def __repr__(self) -> str:
         return str(self)
@@ -106,21 +121,30 @@ def _summed(found: Iterable[tuple[Timed, Iterable[tuple[tuple[int, str], float]]
     return sorted(rows, key=lambda row: -row.seconds)
 
 
+_COLUMNS = ("stage", "calls", "time", "share", "bytes", "flops", "rate")
+"""The titles after the first one."""
+
+
 def _table(title: str, rows: Sequence[ProfileRow], whole: float) -> Any:
     from rich.box import SIMPLE
     from rich.table import Table
 
     table = Table(box=SIMPLE, pad_edge=False)
     table.add_column(title, overflow="fold")
-    for name in ("stage", "calls", "time", "share", "bytes", "flops", "rate"):
+    for name in _COLUMNS:
         table.add_column(name, justify="right", no_wrap=True)
     for row in rows:
-        rate = f"{_quantity(row.bytes / row.seconds, 'B/s')}" if row.seconds else ""
-        table.add_row(
-            row.name, str(row.stage), str(row.calls), _quantity(row.seconds, "s"),
-            f"{row.seconds / whole if whole else 0:.0%}", _quantity(row.bytes, "B"), _quantity(row.flops, ""), rate,
-        )  # fmt: skip
+        table.add_row(*_cells(row, whole))
     return table
+
+
+def _cells(row: ProfileRow, whole: float) -> list[str]:
+    rate = f"{_quantity(row.bytes / row.seconds, 'B/s')}" if row.seconds else ""
+    share = f"{row.seconds / whole if whole else 0:.0%}"
+    return [
+        row.name, str(row.stage), str(row.calls), _quantity(row.seconds, "s"), share, _quantity(row.bytes, "B"),
+        _quantity(row.flops, ""), rate,
+    ]  # fmt: skip
 
 
 def _quantity(number: float, unit: str) -> str:
