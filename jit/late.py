@@ -63,7 +63,7 @@ def late(
         if name in inner or _is_module(f"{package}.{name}"):
             return imported(f"{package}.{name}")
         if otherwise is None:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            raise NoSuchName(package, name)
         return module.setdefault(name, otherwise(name))
 
     return find, lambda: sorted({*module, *places, *inner})
@@ -71,6 +71,26 @@ def late(
 
 PROVIDERS: dict[str, str] = {}
 """Module of a class -> the module of a room above that adds members to it; the package `jit` says it."""
+
+
+class NoSuchName(AttributeError):
+    """The error for a name that a module does not have; its text offers the nearest one that it has.
+
+    The nearest is looked for when somebody reads the text: `hasattr` and `getattr` with a default never do.
+    """
+
+    def __init__(self, module: str, name: str) -> None:
+        super().__init__(f"module {module!r} has no attribute {name!r}", name=name, obj=None)  # Python would guess, too
+        self._module, self._name = module, name
+
+    def __str__(self) -> str:
+        import difflib
+
+        near = difflib.get_close_matches(self._name, dir(sys.modules.get(self._module)), 1)
+        return f"{self.args[0]}; did you mean {near[0]!r}?" if near else self.args[0]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return NoSuchName, (self._module, self._name)
 
 
 class Provided:

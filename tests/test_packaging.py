@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-KINDS = (".py", ".pyi", ".html", ".typed")
+KINDS = (".py", ".pyi", ".html", ".css", ".js", ".typed")
 SOURCES = {path.relative_to(ROOT).as_posix() for path in (ROOT / "jit").rglob("*") if path.suffix in KINDS}
 
 

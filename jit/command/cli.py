@@ -1,8 +1,7 @@
-"""The command line: `jit export-onnx`, `jit inspect`, `jit run`, `jit coverage`,
-`jit doctor`.
+"""The command line: `jit export-onnx`, `inspect`, `view`, `run`, `bench`, `coverage` and `doctor`.
 
 Exit codes: 0 done, 1 the work failed (an unsupported operator, a mismatch), 2 the call was wrong. Errors are a sentence
-on stderr, never a traceback of ours.
+on stderr, never a traceback of ours. With `--json` every command prints one JSON value on stdout, errors included.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import sysconfig
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -22,6 +21,11 @@ import jit
 from jit.eager.context import PACKAGE
 from jit.ir.errors import Error, UsageError
 from jit.ir.files import write_atomically
+
+from .waiting import waiting
+
+if TYPE_CHECKING:
+    from .targets import CommandTarget
 
 DONE, FAILED, WRONG_CALL = 0, 1, 2
 
@@ -35,6 +39,7 @@ def cli() -> None:
     """
 
 
+_json = click.option("--json", "as_json", is_flag=True, help="Print JSON; errors too, as an object with an 'error'.")
 _input = click.option(
     "--input",
     "-i",
@@ -65,7 +70,7 @@ _input = click.option(
     "--external-data", type=click.Choice(["auto", "always", "never"]), default="auto", help="Weights beside the model."
 )
 @click.option("--report", type=click.Path(dir_okay=False), default=None, help="Also write the report: .json or text.")
-@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
+@_json
 def export_command(
     target: str, output: str, inputs: Sequence[str], opset: int | None, dynamic: Sequence[str],
     input_names: str | None, output_names: str | None, stage: int, training: bool, verify: bool,
@@ -79,14 +84,15 @@ def export_command(
     """
     from .targets import load_inputs, load_target, parse_dynamic
 
-    loaded = load_target(target)
-    args, kwargs = load_inputs(loaded, inputs)
-    made = jit.export_onnx(
-        loaded.function, args, output, kwargs=kwargs, input_names=_names(input_names),
-        output_names=_names(output_names), opset_version=opset, stage=stage, training=training,
-        dynamic_axes=parse_dynamic(dynamic) or getattr(loaded.module, "dynamic_axes", None),
-        verify=verify, external_data=external_data,
-    )  # fmt: skip
+    with waiting(f"exporting {target}"):
+        loaded = load_target(target)
+        args, kwargs = load_inputs(loaded, inputs)
+        made = loaded.calls(
+            jit.export_onnx, loaded.function, args, output, kwargs=kwargs, input_names=_names(input_names),
+            output_names=_names(output_names), opset_version=opset, stage=stage, training=training,
+            dynamic_axes=parse_dynamic(dynamic) or getattr(loaded.module, "dynamic_axes", None),
+            verify=verify, external_data=external_data,
+        )  # fmt: skip
     if report is not None:
         write_atomically(report, (made.to_json() if report.endswith(".json") else str(made)) + "\n")
     click.echo(made.to_json() if as_json else str(made))
@@ -96,6 +102,9 @@ def _names(text: str | None) -> list[str] | None:
     return None if text is None else [name.strip() for name in text.split(",")]
 
 
+_backward = click.option("--backward", is_flag=True, help="Record the backward too.")
+
+
 @cli.command("inspect")
 @click.argument("target")
 @_input
@@ -103,39 +112,83 @@ def _names(text: str | None) -> list[str] | None:
     "--save", type=click.Path(dir_okay=False), default=None, help="Also save the graph: .html, .svg, .dot or .ir."
 )
 @click.option("--optimized", is_flag=True, help="Show the graph after the passes.")
-@click.option("--backward", is_flag=True, help="Record the backward too.")
-def inspect_command(target: str, inputs: Sequence[str], save: str | None, optimized: bool, backward: bool) -> None:
+@_backward
+@_json
+def inspect_command(
+    target: str, inputs: Sequence[str], save: str | None, optimized: bool, backward: bool, as_json: bool
+) -> None:
     """Print the graph that TARGET is traced to, and what was baked into it.
 
     \f
-    Args: of target, inputs, save, optimized and backward, see the options.
+    Args: of target, inputs, save, optimized, backward and as_json, see the options.
     """
-    traced, args, kwargs = _traced(target, inputs, backward)
-    result = traced(*args, **kwargs)
-    if backward:
-        _run_backward(result)
-    graph = traced.graphs[-1].graph if optimized else traced.graph
+    with waiting(f"tracing {target}"):
+        traced = _called(target, inputs, backward)[0]
+        graph = traced.graphs[-1].graph if optimized else traced.graph
+        if save is not None:
+            graph.save(save)
+    constants = [
+        {"name": c.name, "bytes": c.nbytes, "source": str(c.source or ""), "reason": c.reason}
+        for c in traced.constants()
+    ]
+    if as_json:
+        click.echo(json.dumps({"graph": str(graph), "nodes": len(graph), "constants": constants, "saved": save}))
+        return
     click.echo(str(graph))
-    for constant in traced.constants():
-        where = f" at {constant.source}," if constant.source else ""
-        click.echo(f"constant %{constant.name}: {constant.nbytes} bytes,{where} {constant.reason}")
+    for each in constants:
+        where = f" at {each['source']}," if each["source"] else ""
+        click.echo(f"constant %{each['name']}: {each['bytes']} bytes,{where} {each['reason']}")
     if save is not None:
-        graph.save(save)
         click.echo(f"saved to {save}")
 
 
-def _traced(target: str, inputs: Sequence[str], gradients: bool = False) -> tuple[Any, Any, Any]:
-    from ..tracing.function import TracedFunction
-    from .targets import load_inputs, load_target, tensors_of
+@cli.command("view")
+@click.argument("target")
+@_input
+@click.option("--output", "-o", required=True, type=click.Path(dir_okay=False), help="Where to write the page: .html.")
+@_backward
+@_json
+def view_command(target: str, inputs: Sequence[str], output: str, backward: bool, as_json: bool) -> None:
+    """Write a page about TARGET: its graph pass by pass, kernels and their code, and the time of each line.
 
-    loaded = load_target(target)
-    args, kwargs = load_inputs(loaded, inputs)
+    \f
+    Args: of target, inputs, output, backward and as_json, see the options.
+    """
+    if not output.endswith((".html", ".htm")):
+        raise UsageError(f"the page is HTML, and {output!r} does not end in .html; name it so")
+    with waiting(f"tracing {target}"):
+        traced, loaded, args, kwargs = _called(target, inputs, backward)
+        loaded.calls(traced.view, output, *args, **kwargs)
+    about = {"saved": output, "nodes": len(traced.graph), "kernels": len(traced.kernels)}
+    if as_json:
+        click.echo(json.dumps(about))
+    else:
+        click.echo(f"saved to {output}: {about['nodes']} nodes, {about['kernels']} kernels")
+
+
+def _called(target: str, inputs: Sequence[str], gradients: bool = False) -> tuple[Any, CommandTarget, Any, Any]:
+    """A target after a traced call and, if asked for, a backward; with what it came from and was called with."""
+    from .targets import tensors_of
+
+    traced, loaded, args, kwargs = _traced(target, inputs)
     if gradients:
         for tensor in tensors_of((args, kwargs)):
             if tensor.dtype.is_floating_point and tensor.is_leaf:
                 tensor.requires_grad_()
+    result = loaded.calls(traced, *args, **kwargs)
+    if gradients:
+        _run_backward(result)
+    return traced, loaded, args, kwargs
+
+
+def _traced(target: str, inputs: Sequence[str]) -> tuple[Any, CommandTarget, Any, Any]:
+    from ..tracing.function import TracedFunction
+    from .targets import load_inputs, load_target
+
+    loaded = load_target(target)
+    args, kwargs = load_inputs(loaded, inputs)
     traced = loaded.function if isinstance(loaded.function, TracedFunction) else jit.trace(loaded.function)
-    return traced, args, kwargs
+    return traced, loaded, args, kwargs
 
 
 def _run_backward(result: Any) -> None:
@@ -153,21 +206,54 @@ def _run_backward(result: Any) -> None:
 @click.argument("target")
 @_input
 @click.option("--output", "-o", type=click.Path(dir_okay=False), default=None, help="Save the outputs as .npz.")
-def run_command(target: str, inputs: Sequence[str], output: str | None) -> None:
+@_json
+def run_command(target: str, inputs: Sequence[str], output: str | None, as_json: bool) -> None:
     """Run TARGET traced, and print or save what it returns.
 
     \f
-    Args: of target, inputs and output, see the options.
+    Args: of target, inputs, output and as_json, see the options.
     """
     from .targets import tensors_of
 
-    traced, args, kwargs = _traced(target, inputs)
-    with jit.no_grad():
-        outputs = tensors_of(traced(*args, **kwargs))
-    for index, tensor in enumerate(outputs):
-        click.echo(f"output {index}: {tensor.dtype.name}{list(tensor.shape)}\n{tensor.detach()}")
+    with waiting(f"running {target}"):
+        traced, loaded, args, kwargs = _traced(target, inputs)
+        with jit.no_grad():
+            outputs = tensors_of(loaded.calls(traced, *args, **kwargs))
     if output is not None:
         write_atomically(output, _archive([t._array for t in outputs]))
+    if as_json:
+        found = [{"dtype": t.dtype.name, "shape": list(t.shape), "values": _plain(t)} for t in outputs]
+        click.echo(json.dumps({"outputs": found, "saved": output}))
+        return
+    for index, tensor in enumerate(outputs):
+        click.echo(f"output {index}: {tensor.dtype.name}{list(tensor.shape)}\n{tensor.detach()}")
+
+
+def _plain(tensor: Any) -> Any:
+    """The elements as JSON has them: NaN, infinities and complex numbers are texts."""
+    values = tensor.detach().tolist()
+    return json.loads(json.dumps(values, default=str), parse_constant=str)
+
+
+@cli.command("bench")
+@click.argument("target")
+@_input
+@click.option("--rounds", type=click.IntRange(min=1), default=15, show_default=True, help="The median of how many.")
+@click.option("--backward", is_flag=True, help="Time a backward with each call.")
+@_json
+def bench_command(target: str, inputs: Sequence[str], rounds: int, backward: bool, as_json: bool) -> None:
+    """Time TARGET eagerly and traced: its first two traced calls, and the median of later ones.
+
+    \f
+    Args: of target, inputs, rounds, backward and as_json, see the options.
+    """
+    from .timing import compare
+
+    with waiting(f"timing {target}"):
+        traced, loaded, args, kwargs = _traced(target, inputs)
+        eager = loaded.function if traced is not loaded.function else traced.__wrapped__
+        found = loaded.calls(compare, eager, traced, args, kwargs, rounds, _run_backward if backward else None)
+    click.echo(json.dumps(found._asdict()) if as_json else str(found))
 
 
 def _archive(arrays: Sequence[Any]) -> bytes:
@@ -183,7 +269,7 @@ def _archive(arrays: Sequence[Any]) -> bytes:
 @click.argument("target")
 @_input
 @click.option("--opset", type=int, default=None, help="ONNX operator set, 9 to 26; 20 by default.")
-@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+@_json
 def coverage_command(target: str, inputs: Sequence[str], opset: int | None, as_json: bool) -> None:
     """Say what is there for each operator that TARGET runs: derivatives, kernels, ONNX.
 
@@ -192,19 +278,21 @@ def coverage_command(target: str, inputs: Sequence[str], opset: int | None, as_j
     """
     from .targets import load_inputs, load_target
 
-    loaded = load_target(target)
-    args, kwargs = load_inputs(loaded, inputs)
-    found = jit.coverage(loaded.function, *args, opset_version=opset, **kwargs)
+    with waiting(f"looking at {target}"):
+        loaded = load_target(target)
+        args, kwargs = load_inputs(loaded, inputs)
+        found = loaded.calls(jit.coverage, loaded.function, *args, opset_version=opset, **kwargs)
     click.echo(found.to_json() if as_json else str(found))
 
 
 @cli.command("doctor")
-@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+@_json
 def doctor_command(as_json: bool) -> None:
     """Say what is installed, and whether each engine works here."""
     from .diagnosis import diagnose
 
-    findings = diagnose()
+    with waiting("trying every engine"):
+        findings = diagnose()
     if as_json:
         click.echo(json.dumps([f._asdict() for f in findings], indent=2))
     else:
@@ -217,38 +305,54 @@ def doctor_command(as_json: bool) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of the `jit` command."""
-    sys.exit(_run(lambda: cli.main(args=arguments, prog_name="jit", standalone_mode=False)))
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    sys.exit(_run(lambda: cli.main(args=words, prog_name="jit", standalone_mode=False), "--json" in words))
 
 
-def _user_line(error: Exception) -> str:
+def _user_line(error: BaseException) -> str:
     """The user's line where it happened: the innermost frame that is not this package's, a library's or Python's."""
     foreign = (PACKAGE, *sysconfig.get_paths().values(), "<")
     frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(foreign)]
-    if not frames or f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" in str(error):  # errors of ours name it
+    if not frames or f"{Path(frames[-1].filename).name}:" in str(error):  # errors of ours name it
         return ""
     return f" ({frames[-1].filename}, line {frames[-1].lineno})"
 
 
-def _run(command: Callable[[], Any]) -> int:
+def _run(command: Callable[[], Any], as_json: bool) -> int:
+    """The exit code of a command, after its error has been said, if there was one."""
     try:
         command()
-    except click.ClickException as error:
-        error.show()
-        return WRONG_CALL
     except click.exceptions.Exit as error:
         return error.exit_code
-    except (click.Abort, KeyboardInterrupt):
-        click.echo("interrupted", err=True)
-        return FAILED
-    except Error as error:
-        click.echo(f"error: {error}{_user_line(error)}", err=True)
-        return WRONG_CALL if isinstance(error, UsageError) else FAILED
     except BrokenPipeError:
         return FAILED
-    except Exception as error:  # raised by the user's own code, which the command has run
-        click.echo(f"error: {type(error).__name__}: {error}{_user_line(error)}", err=True)
-        return FAILED
+    except (Exception, KeyboardInterrupt) as error:
+        return _said(error, as_json)
     return DONE
+
+
+def _said(error: BaseException, as_json: bool) -> int:
+    """The exit code for an error, which is said: on stderr, or as an object on stdout."""
+    code = WRONG_CALL if isinstance(error, (click.ClickException, UsageError)) else FAILED
+    if isinstance(error, click.ClickException) and not as_json:
+        error.show()
+        return code
+    text = _sentence(error)
+    if as_json:
+        click.echo(json.dumps({"error": text, "type": type(error).__name__, "exit_code": code}))
+    else:
+        click.echo("interrupted" if text == "interrupted" else f"error: {text}", err=True)
+    return code
+
+
+def _sentence(error: BaseException) -> str:
+    if isinstance(error, (click.Abort, KeyboardInterrupt)):
+        return "interrupted"
+    if isinstance(error, click.ClickException):
+        return error.format_message()
+    if isinstance(error, Error):
+        return f"{error}{_user_line(error)}"
+    return f"{type(error).__name__}: {error}{_user_line(error)}"  # raised by the user's own code
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from jit.ir import Op, dtypes
 from jit.ir.devices import CPU, get_default_device, made_on
 from jit.ir.errors import AutogradError, DTypeError, Error, KindError, SchemaError, ShapeError
 from jit.ir.geometry import Geometry
+from jit.ir.hints import conversion, did_you_mean, is_foreign
 from jit.ir.refusals import FOREIGN, refusal
 from jit.runtime.arrays.execute import execute, execute_whole
 from jit.runtime.arrays.libraries import FINDERS, is_writable, library_of
@@ -419,8 +420,13 @@ def no_declaration(
     from jit.ir.schema import describe_call
 
     listed = "\n".join(f"  {op.schema}" for op in ops)
+    foreign = [value for value in (*args, *kwargs.values()) if is_foreign(value)]
     if unknown:
-        way_out = f"leave {', '.join(unknown)}= out, or mend the spelling"
+        known = dict.fromkeys(each for op in ops for each in op.schema.argument_names)
+        guess = did_you_mean(unknown[0], known, "{}=") or ", or mend the spelling"
+        way_out = f"{name} has no argument {unknown[0]}, leave {', '.join(unknown)}= out{guess}"
+    elif foreign:
+        way_out = conversion(foreign[0])
     elif args and isinstance(args[0], (list, tuple)) and not ops[0].arguments[0].type.is_list:
         way_out = f"make a tensor of the {type(args[0]).__name__} first, with jit.tensor(...)"
     else:

@@ -16,6 +16,7 @@ from jit.ir.errors import Error
 from jit.ir.memory_formats import as_memory_format
 from jit.ir.op import Op
 from jit.ir.registry import OVERLOADS
+from jit.late import NoSuchName
 from jit.ops import NAMES
 
 from .arguments import Mismatch, fitter
@@ -241,7 +242,7 @@ def member(namespace: str, name: str) -> Callable[..., Any]:
     if spelled is None and not name.startswith("__") and _is_in(namespace, OVERLOADS.look(name) or ()):
         spelled = name  # of an operator that the index lacks
     if spelled is None:
-        raise AttributeError(f"module 'jit{'' if namespace == 'jit' else f'.{namespace}'}' has no attribute {name!r}")
+        raise NoSuchName("jit" if namespace == "jit" else f"jit.{namespace}", name)
     return cast(Callable[..., Any], getattr(F, spelled))
 
 

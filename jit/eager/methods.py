@@ -16,6 +16,7 @@ from jit.ir.devices import CPU, accelerator, resolve
 from jit.ir.devices import device as Device
 from jit.ir.dtypes import DType
 from jit.ir.errors import AutogradError, SchemaError, ShapeError, UsageError
+from jit.ir.hints import is_foreign
 from jit.ir.memory_formats import as_memory_format, suggested_format
 from jit.ir.registry import OVERLOADS
 from jit.runtime.cuda.devices import open_device
@@ -80,13 +81,19 @@ def _binary(function: Callable[..., Any], reflected: str = "__radd__") -> Callab
         try:
             return function(self, other)
         except SchemaError:
-            kind = type(other)
-            foreign = kind.__module__ != "builtins" and not isinstance(other, (Tensor, np.ndarray, np.generic))
-            if not (foreign or reflected == "" or (not isinstance(other, Tensor) and _answers(kind, reflected))):
+            if not (reflected == "" or _goes_on(other, reflected)):
                 raise
             return NotImplemented
 
     return method
+
+
+def _goes_on(other: Any, reflected: str) -> bool:
+    """Whether Python asks the class of the other operand; tensors of other libraries get our error, which helps."""
+    if isinstance(other, Tensor) or is_foreign(other):
+        return False
+    own = type(other).__module__ == "builtins" or isinstance(other, (np.ndarray, np.generic))
+    return not own or _answers(type(other), reflected)
 
 
 def _answers(kind: type, name: str) -> bool:

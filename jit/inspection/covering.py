@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -20,6 +19,7 @@ from jit.export.opsets import check_opset
 from jit.ir import Node, Op, TensorType, Value, find
 from jit.ir.errors import AutogradError, Error
 from jit.ir.graph import map_template
+from jit.ir.tables import html_table
 from jit.ir.types import GeneratorType
 from jit.ops import catalog
 from jit.passes import EXPORT, run
@@ -102,10 +102,7 @@ class Coverage:
         return table
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{html.escape(title)}</th>" for title in self._titles())
-        rows = ("".join(f"<td>{html.escape(cell)}</td>" for cell in _cells(row)) for row in self.rows)
-        body = "".join(f"<tr>{row}</tr>" for row in rows)
-        return f"<table><caption>{html.escape(self._summary())}</caption><tr>{head}</tr>{body}</table>"
+        return html_table(self._titles(), map(_cells, self.rows), self._summary())
 
     def _titles(self) -> list[str]:
         named = {"second_grad": "second grad", "cpu": "CPU", "cuda": "CUDA", "onnx": f"ONNX {self.opset}"}

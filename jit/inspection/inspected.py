@@ -5,11 +5,13 @@ Tracing does not know them: the class has a `Provided` in the place of each, unt
 
 from __future__ import annotations
 
+import collections
 import copy
 import os
 from typing import TYPE_CHECKING, Any
 
 from jit.ir.errors import UsageError
+from jit.ir.tables import html_table
 
 from ..tracing.function import TracedFunction
 from ..tracing.recordings.compiling import unoptimised
@@ -124,6 +126,53 @@ def _why_not(self: TracedFunction, line_a: int | str, line_b: int | str) -> str:
     return why_not(self.graph, line_a, line_b)
 
 
+def _view(self: TracedFunction, path: str | os.PathLike[str], /, *args: Any, **kwargs: Any) -> None:
+    """Write a page about the last recording: its graph, pass by pass, its kernels and their code, and your source.
+
+    The page is one file of HTML that needs no network. It shows a stage at a time, folds scopes, finds operators by
+    name, text or line, and has the time of each kernel beside the lines that it computes.
+
+    Args:
+        path: The file to write, such as "f.html"; it is written whole or not at all.
+        args: Arguments of a call to time, as for `profile`; without any, ones of the recorded sizes are timed.
+        kwargs: The same by name.
+
+    Raises:
+        UsageError: The function has not been called, or there is no recording for such a call.
+        Error: The file cannot be written.
+
+    >>> import jit, tempfile, os
+    >>> f = jit.trace(lambda x: jit.tanh(x) * 2)
+    >>> y = f(jit.ones(100))
+    >>> path = os.path.join(tempfile.mkdtemp(), "f.html")
+    >>> f.view(path)
+    >>> "tanh_mul" in open(path, encoding="utf-8").read()
+    True
+    """
+    from .profiling import rehearse
+    from .viewing import write_page
+
+    if self._last is None:
+        raise UsageError(f"{self.__name__} has nothing to show yet: call it once")
+    profile = self.profile(*args, **kwargs) if args or kwargs else rehearse(self.__name__, self._last)
+    write_page(self, path, profile)
+
+
+def _in_notebook(self: TracedFunction) -> str:
+    """The function's recordings, and the kernels of the last one, for a notebook."""
+    facts = [
+        ("calls that ran a recording", str(self.hits)),
+        ("calls that recorded", str(self.misses)),
+        ("the last one", self.explain()),
+    ]
+    if self._last is not None:
+        graph = self.graph
+        sizes = collections.Counter(node.stage for node in graph.nodes)
+        facts.append(("nodes by stage", ", ".join(str(sizes[stage]) for stage in range(len(graph.stages)))))
+        facts.append(("defined", self.where()))
+    return html_table((f"traced {self.__name__}", ""), facts)
+
+
 # -- copies --------------------------------------------------------------------------------------------------
 
 
@@ -146,8 +195,9 @@ def _deepcopy(self: TracedFunction, memo: dict[int, Any]) -> Any:
 
 
 METHODS: dict[str, Any] = {
-    "save": _save, "kernels": property(_kernels), "profile": _profile, "why_not": _why_not, "__reduce__": _reduce,
-    "__deepcopy__": _deepcopy,
+    "save": _save, "kernels": property(_kernels), "profile": _profile, "why_not": _why_not, "view": _view,
+    "_repr_html_": _in_notebook,
+    "__reduce__": _reduce, "__deepcopy__": _deepcopy,
 }  # fmt: skip
 
 for _name, _method in METHODS.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import io
 import json
 import os
@@ -15,10 +16,12 @@ from jit.ir import Graph, TensorType, Value
 from jit.ir.errors import Error, UsageError
 from jit.ir.files import write_atomically
 from jit.ir.refusals import FOREIGN
+from jit.ir.tables import html_table
 from jit.passes.support.symbolic_sizes import put_numbers
 from jit.runtime.arrays.programs import GuardFailed
 from jit.tracing.recordings.compiling import engine, is_on_host, unoptimised
 from jit.tracing.recordings.hosting import PythonHost
+from jit.tracing.recordings.named_sizes import sizes_in
 
 if TYPE_CHECKING:
     from jit.runtime.plans.timing import Timed
@@ -85,9 +88,22 @@ class Profile:
         from rich.console import Console
 
         console = Console(file=io.StringIO(), width=120, color_system=None)
-        for title, rows in (("kernel", self.kernels), ("line", self.lines)):
-            console.print(_table(title, rows, self.seconds))
+        console.print(self.__rich__())
         return f"{self.name}: {_quantity(self.seconds, 's')}\n{console.file.getvalue()}"  # type: ignore[attr-defined]
+
+    def __rich__(self) -> Any:
+        """The tables for the library rich."""
+        from rich.console import Group
+
+        return Group(*(_table(title, rows, self.seconds) for title, rows in self._tables()))
+
+    def _repr_html_(self) -> str:
+        whole = self.seconds
+        tables = (html_table([t, *_COLUMNS], [_cells(r, whole) for r in rows]) for t, rows in self._tables())
+        return f"<p>{html.escape(self.name)}: {_quantity(whole, 's')}</p>{''.join(tables)}"
+
+    def _tables(self) -> list[tuple[str, list[ProfileRow]]]:
+        return [("kernel", self.kernels), ("line", self.lines)]
 
     def __repr__(self) -> str:
         return str(self)
@@ -105,21 +121,30 @@ def _summed(found: Iterable[tuple[Timed, Iterable[tuple[tuple[int, str], float]]
     return sorted(rows, key=lambda row: -row.seconds)
 
 
+_COLUMNS = ("stage", "calls", "time", "share", "bytes", "flops", "rate")
+"""The titles after the first one."""
+
+
 def _table(title: str, rows: Sequence[ProfileRow], whole: float) -> Any:
     from rich.box import SIMPLE
     from rich.table import Table
 
     table = Table(box=SIMPLE, pad_edge=False)
     table.add_column(title, overflow="fold")
-    for name in ("stage", "calls", "time", "share", "bytes", "flops", "rate"):
+    for name in _COLUMNS:
         table.add_column(name, justify="right", no_wrap=True)
     for row in rows:
-        rate = f"{_quantity(row.bytes / row.seconds, 'B/s')}" if row.seconds else ""
-        table.add_row(
-            row.name, str(row.stage), str(row.calls), _quantity(row.seconds, "s"),
-            f"{row.seconds / whole if whole else 0:.0%}", _quantity(row.bytes, "B"), _quantity(row.flops, ""), rate,
-        )  # fmt: skip
+        table.add_row(*_cells(row, whole))
     return table
+
+
+def _cells(row: ProfileRow, whole: float) -> list[str]:
+    rate = f"{_quantity(row.bytes / row.seconds, 'B/s')}" if row.seconds else ""
+    share = f"{row.seconds / whole if whole else 0:.0%}"
+    return [
+        row.name, str(row.stage), str(row.calls), _quantity(row.seconds, "s"), share, _quantity(row.bytes, "B"),
+        _quantity(row.flops, ""), rate,
+    ]  # fmt: skip
 
 
 def _quantity(number: float, unit: str) -> str:
@@ -147,7 +172,7 @@ def measure(name: str, recordings: Sequence[Recording], owners_of: Callable[[Rec
     raised: Exception | None = None
     for recording in recordings:
         try:
-            return Profile(name, _measured(recording, owners_of(recording)))
+            return Profile(name, _measured_on(recording, owners_of(recording)))
         except GuardFailed:
             continue
         except (Error, *FOREIGN) as error:  # which another recording has caught, perhaps
@@ -157,14 +182,32 @@ def measure(name: str, recordings: Sequence[Recording], owners_of: Callable[[Rec
     raise UsageError(f"{name} has no trace for these arguments: call it with them once")
 
 
-def _measured(recording: Recording, owners: Sequence[Any]) -> list[Timed]:
-    """All stages of a recording that have been seen, each kernel in its fastest round; nothing is written back."""
-    from jit.runtime.plans.timing import timed
+def rehearse(name: str, recording: Recording) -> Profile | str:
+    """Profile a recording on ones of the recorded sizes in the place of its inputs, or say why that is not possible.
+
+    Args:
+        name: The name of the function.
+        recording: The recording; captured tensors are ones too.
+    """
+    try:
+        graph = _graph_for(recording, recording.chains[0], None)
+        return Profile(name, _measured(recording, graph, [_ones(value) for value in graph.inputs]))
+    except Exception as error:  # a guard or an operator does not like ones, or an input is no plain tensor
+        return f"{type(error).__name__}: {error}"
+
+
+def _measured_on(recording: Recording, owners: Sequence[Any]) -> list[Timed]:
+    """The times on what the tensors behind the inputs hold."""
     from jit.tracing.surroundings.properties import contents_of
 
-    values = [contents_of(owner) for owner in owners]
-    chain = recording.chains[0]
-    graph = _graph_for(recording, chain, owners)
+    graph = _graph_for(recording, recording.chains[0], owners)
+    return _measured(recording, graph, [contents_of(owner) for owner in owners])
+
+
+def _measured(recording: Recording, graph: Graph, values: Sequence[Any]) -> list[Timed]:
+    """All stages of a recording that have been seen, each kernel in its fastest round; nothing is written back."""
+    from jit.runtime.plans.timing import timed
+
     is_planned = recording.optimise is not unoptimised and is_on_host(graph)
     interpreter = engine(graph, is_planned, PythonHost())  # on a GPU the nodes are timed one by one
     notes = timed(interpreter)
@@ -178,11 +221,12 @@ def _measured(recording: Recording, owners: Sequence[Any]) -> list[Timed]:
     return [min(same, key=lambda event: event.seconds) for same in zip(*rounds, strict=True)]
 
 
-def _graph_for(recording: Recording, chain: Chain, owners: Sequence[Any]) -> Graph:
-    """The graph that runs for these inputs, with numbers for its sizes."""
+def _graph_for(recording: Recording, chain: Chain, owners: Sequence[Any] | None) -> Graph:
+    """The graph that runs for these inputs, with numbers for its sizes; those of the first call without inputs."""
     if not recording.general:
         return recording.plan(chain).interpreter.graph
-    sizes = recording.sizes_of(owners)
+    first = recording.trace.graph.inputs
+    sizes = sizes_in(first, recording.varying) if owners is None else recording.sizes_of(owners)
     graph = recording.plan(chain, sizes).interpreter.graph.clone()
     put_numbers(graph, dict(zip(recording.named(chain).symbols, sizes, strict=True)))
     return graph
@@ -195,7 +239,8 @@ def _backwards(graph: Graph) -> Iterable[tuple[int, list[Any]]]:
 
 
 def _ones(value: Value) -> Any:
+    """Ones of the type of an input."""
     type = value.type
     if not isinstance(type, TensorType) or type.sizes is None or type.dtype is None:
-        raise UsageError(f"%{value.name} has no known size, so there is no gradient to profile the backward with")
+        raise UsageError(f"%{value.name} has no known size, so there is nothing to profile it with")
     return np.ones(type.sizes, type.dtype.numpy)

@@ -66,7 +66,7 @@ def cards_of(graph: Graph, most: int = MOST_CARDS) -> tuple[list[Card], list[Lin
     scopes: dict[tuple[int, str], Card] = {}
     for node in graph.nodes:
         if node not in groups:
-            made[node] = _node_card(node, next(keys))
+            made[node] = node_card(node, next(keys))
             continue
         place = (node.stage, groups[node])
         if place not in scopes:
@@ -81,7 +81,7 @@ def cards_of(graph: Graph, most: int = MOST_CARDS) -> tuple[list[Card], list[Lin
 
 def _input_card(value: Value, key: str) -> Card:
     family = "parameter" if "." in value.name else "input"
-    return Card(key, value.name, [_short(value.type)], family, value.stage, "", declaration(value))
+    return Card(key, value.name, [short_type(value.type)], family, value.stage, "", declaration(value))
 
 
 def _end_cards(stage: Stage, keys: Iterator[str]) -> Iterator[tuple[Card, list[Value]]]:
@@ -94,7 +94,8 @@ def _end_cards(stage: Stage, keys: Iterator[str]) -> Iterator[tuple[Card, list[V
         yield Card(next(keys), target.name, ["updated"], "return", node.stage, "", text), [value]
 
 
-def _node_card(node: Node, key: str) -> Card:
+def node_card(node: Node, key: str) -> Card:
+    """The card of a node."""
     title, details = _base_name(node), _details(node)
     if node.kind == "prim::Constant":
         title, details = cut(format_constant(node.attribute("value")).split("<sha256")[0]), []
@@ -144,7 +145,7 @@ def _links(made: dict[Node | Value, Card], users: Iterable[tuple[Card, list[Valu
     for head, values in users:
         for value in values:
             tail = made[value if value.is_input else value.node]
-            label = "" if value.is_input else _short(value.type)  # the card of an input says it already
+            label = "" if value.is_input else short_type(value.type)  # the card of an input says it already
             link = Link(tail.key, head.key, label, {declaration(value): None}, tail.stage < head.stage)
             if not (tail.kinds or head.kinds):
                 yield link
@@ -155,8 +156,8 @@ def _links(made: dict[Node | Value, Card], users: Iterable[tuple[Card, list[Valu
     yield from bundles.values()
 
 
-def _short(type: Type) -> str:
-    """`2×3` for floats, `Long 2×3` for others."""
+def short_type(type: Type) -> str:
+    """The sizes of a tensor's type: `2×3` for floats, `Long 2×3` for others."""
     if not isinstance(type, TensorType) or type.shape is None:
         return str(type)
     name = type.dtype.text if type.dtype else "Tensor"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from types import TracebackType
 from typing import Any
 
 
@@ -41,6 +42,15 @@ class Error(RuntimeError):
         _note_reader(self)
         return super().__repr__()
 
+    def _render_traceback_(self) -> list[str]:
+        """The traceback as IPython and notebooks show it: without the frames of this package."""
+        from IPython.core.getipython import get_ipython
+
+        shell: Any = get_ipython()
+        trail = _of_user(self.__traceback__)
+        lines: list[str] = shell.InteractiveTB.structured_traceback(type(self), self, trail, tb_offset=1)
+        return lines
+
     @property
     def args(self) -> tuple[Any, ...]:
         """The arguments of the error: its text."""
@@ -53,6 +63,18 @@ class Error(RuntimeError):
 
 
 _PACKAGE = __name__.partition(".")[0]
+
+
+def _of_user(trail: TracebackType | None) -> TracebackType | None:
+    """A traceback without the frames of this package."""
+    steps = []
+    while trail is not None:
+        if str(trail.tb_frame.f_globals.get("__name__")).partition(".")[0] != _PACKAGE:
+            steps.append(trail)
+        trail = trail.tb_next
+    for step in reversed(steps):
+        trail = TracebackType(trail, step.tb_frame, step.tb_lasti, step.tb_lineno)
+    return trail
 
 
 def _note_reader(error: Error) -> None:

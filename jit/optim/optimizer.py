@@ -14,6 +14,7 @@ from jit.eager.hooks import HookTable, OnceFlag, RemovableHandle
 from jit.eager.namespace import F
 from jit.eager.tensors import Tensor
 from jit.ir.errors import KindError, NamingError, UnwrittenError, UsageError
+from jit.ir.hints import did_you_mean
 
 from ..nn.parameter import forget_gradient
 
@@ -352,7 +353,8 @@ def forms(options: Mapping[str, Any], *names: str) -> dict[str, Any]:
     """
     for name in options:
         if name not in FORMS:
-            raise KindError(f"the optimizer has no option {name!r}; leave it out, or mend its spelling")
+            guess = did_you_mean(name, FORMS)
+            raise KindError(f"the optimizer has no option {name!r}{guess}; leave it out, or mend its spelling")
     if options.get("differentiable") and options.get("fused"):
         raise UsageError("a fused step cannot be differentiable; leave fused out")
     return {**{name: FORMS[name] for name in names}, **options}

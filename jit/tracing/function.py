@@ -38,7 +38,7 @@ from .parameters import FunctionParameters
 from .patience import patience
 from .promotion import bake_in_decided, bake_in_pinned, promote_named, promote_varying
 from .recorder.decisions import needs_items
-from .recorder.records import Constant
+from .recorder.records import ConstantsLedger
 from .recordings.chains import BRANCHES
 from .recordings.compiling import optimise, titled_graphs, unoptimised
 from .recordings.recalling import Recollection, recalling, recollection
@@ -109,6 +109,11 @@ class TracedFunction(Watched):
     @enabled.setter
     def enabled(self, value: bool) -> None:
         self._shortcuts.is_open = value
+
+    @property
+    def optimizes(self) -> bool:
+        """Whether recordings are improved by the passes before they run."""
+        return self._optimise is not unoptimised
 
     @property
     def hits(self) -> int:
@@ -313,13 +318,14 @@ class TracedFunction(Watched):
         """One titled graph per pass of the last recording's compilation."""
         return titled_graphs(self.graph)
 
-    def constants(self) -> list[Constant]:
+    def constants(self) -> ConstantsLedger:
         """The ledger of what the last recording has baked in: arrays, and Python values that the function read.
 
         Each line has the name, the bytes, the user's line where it is known, the reason, and the value of numbers.
         `promote(name)` makes an input of a number.
         """
-        return [] if self._last is None else [*self._last.trace.constants, *self._last.read]
+        last = self._last
+        return ConstantsLedger([] if last is None else [*last.trace.constants, *last.read])
 
     def promote(self, name: str) -> None:
         """Take a number as an input from now on, instead of baking it in and recording anew when it changes.
@@ -386,7 +392,7 @@ class TracedFunction(Watched):
         )
 
 
-for _name in ("save", "kernels", "profile", "why_not", "__reduce__", "__deepcopy__"):
+for _name in ("save", "kernels", "profile", "why_not", "view", "_repr_html_", "__reduce__", "__deepcopy__"):
     setattr(TracedFunction, _name, Provided(_name))  # by `jit.inspection.inspected`
 
 __all__ = ["Entry", "Key", "TracedCall", "TracedFunction"]

@@ -1,14 +1,17 @@
 """The command line as people run it: a program with exit codes, sentences on stderr, and no half-written files."""
 
 import json
+import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from jit.command import diagnosis
+from jit.command import waiting as waits
 from jit.command.targets import parse_dynamic
 from jit.ir.errors import UsageError
 from jit.runtime.cuda import devices
@@ -243,3 +246,124 @@ def test_a_range_from_the_command_line(folder):
     assert "holds for" not in done.stdout and "(batch, 2)" in done.stdout
     done = jit_command(folder, "export-onnx", "program.py:Net", "-o", "n.onnx", "--dynamic", "x:0=batch:100:")
     assert done.returncode == 2 and "the axis 'batch' from 100 has the size" in done.stderr
+
+
+# -- lines of library modules, JSON, pages, times ---------------------------------------------------------------------
+
+LAYERS = """
+import jit
+from jit import nn
+
+model = nn.Sequential(
+    nn.Linear(3, 4),
+    nn.ReLU(),
+)
+
+
+def make():
+    return nn.Sequential(nn.Linear(3, 4), nn.Tanh())
+
+
+example_inputs = (jit.ones(2, 3),)
+"""
+
+
+@pytest.fixture
+def layers(tmp_path: Path) -> Path:
+    (tmp_path / "layers.py").write_text(LAYERS)
+    return tmp_path
+
+
+@pytest.mark.parametrize(("name", "line"), [("model", 5), ("make", 11)])
+def test_operators_of_library_modules_name_the_line_that_makes_the_target(layers, name, line):
+    done = jit_command(layers, "inspect", f"layers.py:{name}")
+    assert done.returncode == 0, done.stderr
+    assert f"# layers.py:{line} in {name}, scope: Sequential/0" in done.stdout
+    assert "core.py" not in done.stdout
+
+
+def test_a_wrong_input_of_a_library_module_names_the_line_too(layers):
+    done = jit_command(layers, "run", "layers.py:model", "-i", "float32[2,5]")
+    assert done.returncode == 1 and "layers.py" in done.stderr and "core.py" not in done.stderr
+
+
+COMMANDS = {
+    "inspect": (["inspect", "program.py:Net"], {"graph", "nodes", "constants", "saved"}),
+    "view": (["view", "program.py:Net", "-o", "net.html"], {"saved", "nodes", "kernels"}),
+    "run": (["run", "program.py:Net"], {"outputs", "saved"}),
+    "bench": (["bench", "program.py:Net", "--rounds", "2"], {"eager", "traced", "first", "second", "hits", "rounds"}),
+    "coverage": (["coverage", "program.py:Net"], {"name", "opset", "on_host", "gaps", "rows"}),
+    "export-onnx": (["export-onnx", "program.py:Net", "-o", "net.onnx"], {"opset", "verified", "inputs"}),
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_prints_one_json_object(folder, name):
+    arguments, keys = COMMANDS[name]
+    done = jit_command(folder, *arguments, "--json")
+    assert done.returncode == 0, done.stderr
+    assert keys <= json.loads(done.stdout).keys()
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_prints_its_errors_as_json(folder, name):
+    (command, _, *rest), _ = COMMANDS[name]
+    done = jit_command(folder, command, "program.py:nothing", *rest, "--json")
+    found = json.loads(done.stdout)
+    assert done.returncode == found["exit_code"] == 2 and "has no 'nothing'" in found["error"] and not done.stderr
+
+
+def test_errors_of_the_call_itself_are_json_too(folder):
+    done = jit_command(folder, "inspect", "--json", "--no-such-option")
+    assert json.loads(done.stdout)["exit_code"] == done.returncode == 2
+    done = jit_command(folder, "inspect", "program.py:fails", "--json")
+    found = json.loads(done.stdout)
+    assert found["exit_code"] == done.returncode == 1 and "NameError" in found["error"]
+
+
+def test_numbers_that_json_lacks_are_texts(tmp_path):
+    (tmp_path / "odd.py").write_text("import jit\ndef f(x):\n    return x / x\nexample_inputs = jit.zeros(2)\n")
+    done = jit_command(tmp_path, "run", "odd.py:f", "--json")
+    assert json.loads(done.stdout)["outputs"][0]["values"] == ["NaN", "NaN"]
+
+
+def test_a_page_is_written(folder):
+    done = jit_command(folder, "view", "program.py:Net", "-o", "net.html", "--backward")
+    assert done.returncode == 0, done.stderr
+    assert "saved to net.html" in done.stdout and "tanh_backward" in (folder / "net.html").read_text()
+    done = jit_command(folder, "view", "program.py:Net", "-o", "net.txt")
+    assert done.returncode == 2 and not (folder / "net.txt").exists()
+
+
+def test_a_target_is_timed_eagerly_and_traced(folder):
+    done = jit_command(folder, "bench", "program.py:Net", "--rounds", "3", "--backward")
+    assert done.returncode == 0, done.stderr
+    names = [line.split("  ")[0] for line in done.stdout.splitlines()]
+    assert names == ["eager", "traced", "first traced call", "second traced call"]
+
+
+def test_the_package_is_the_command(folder):
+    command = [sys.executable, "-m", "jit", "--help"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0 and "Usage: jit" in done.stdout
+
+
+def test_the_shell_can_complete_commands(folder):
+    environment = {**os.environ, "_JIT_COMPLETE": "bash_complete", "COMP_WORDS": "jit ben", "COMP_CWORD": "1"}
+    command = [sys.executable, "-m", "jit"]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
+    assert "bench" in done.stdout and "doctor" not in done.stdout
+
+
+def test_what_takes_long_says_so_on_a_terminal(capsys, monkeypatch):
+    monkeypatch.setattr(waits, "PATIENCE", 0.05)
+    with waits.waiting("counting"):
+        time.sleep(0.2)
+    assert capsys.readouterr().err == ""  # no terminal
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with waits.waiting("counting"):
+        time.sleep(0.5)
+    assert "counting" in capsys.readouterr().err
+    with waits.waiting("counting"):
+        pass
+    assert capsys.readouterr().err == ""

@@ -8,6 +8,7 @@ from typing import Any
 
 from jit.ir import Node, Source, Value
 from jit.ir.precision import Regime
+from jit.ir.tables import html_table
 
 
 @dataclass(slots=True)
@@ -48,6 +49,18 @@ class Constant:
     reason: str
     value: Any = None
     """The value; None for arrays, which stand in the graph."""
+
+
+class ConstantsLedger(list[Constant]):
+    """What a recording has baked in; in a notebook it is shown as a table."""
+
+    def _repr_html_(self) -> str:
+        return html_table(("name", "value", "bytes", "line", "reason"), map(_cells, self))
+
+
+def _cells(line: Constant) -> list[str]:
+    value = "" if line.value is None else repr(line.value)
+    return [line.name, value, str(line.nbytes), str(line.source or ""), line.reason]
 
 
 @dataclass(slots=True)

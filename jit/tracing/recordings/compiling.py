@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from typing import Any
 
 from jit.ir import Graph, Node, Op, TensorType, Value
 from jit.ir.collector import collector_resting
-from jit.passes import OPTIMIZE, Result, run
+from jit.passes import OPTIMIZE, Result, find_pass, run
 from jit.runtime.arrays.interpreter import Host, Interpreter
 from jit.runtime.arrays.programs import Engine
 
@@ -60,6 +61,17 @@ def _stretches(graph: Graph) -> Any:
 def titled_graphs(graph: Graph) -> list[Result]:
     """One titled graph per pass of the pipeline, applied to a copy of `graph`."""
     return run(graph.clone(), OPTIMIZE, options=_options())
+
+
+def improvements(graph: Graph) -> Iterator[tuple[str, Graph]]:
+    """The graph as it is, and after each pass that changes it, with a title: one copy, changed in place."""
+    improved, options = graph.clone(), _options()
+    yield "recorded", improved
+    for name in OPTIMIZE:
+        with collector_resting():
+            changed = find_pass(name)(improved, **options.get(name, {}))
+        if changed:
+            yield name, improved
 
 
 def before(graph: Graph, name: str) -> Graph:

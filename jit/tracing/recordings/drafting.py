@@ -23,6 +23,7 @@ from jit.ir.devices import device
 from jit.ir.dtypes import DType
 from jit.ir.errors import TraceError
 from jit.ir.graph import leaves as leaves_of
+from jit.ir.hints import conversion, is_foreign
 from jit.ir.scalars import exactly
 
 from ..recorder.gradients import GradientSlot
@@ -341,6 +342,12 @@ def _is_odd(value: Any) -> bool:
 def _check_structure(structure: Structure, where: Callable[[], str]) -> None:
     """TraceError if the result holds an object that would be the same one in every call."""
     for value in statics(structure, keys=False):
+        if isinstance(value, np.ndarray) or is_foreign(value):
+            raise TraceError(
+                f"{where()}: the traced function returns an object of type {type(value).__name__}, which is no tensor "
+                f"of this package, so that nothing of it could be recorded; {conversion(value)} before the call, if it "
+                "was an argument"
+            )
         if _is_odd(value):
             raise TraceError(
                 f"{where()}: the traced function returns an object of type {type(value).__name__}, which a recording "

@@ -1,0 +1,67 @@
+"""Times of a target: eager calls beside traced ones, in turns."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+LEAST = 3e-3
+"""Seconds for which a call is repeated in each round."""
+
+
+class Comparison(NamedTuple):
+    """Seconds that a call takes: eagerly, and traced."""
+
+    eager: float
+    traced: float
+    """The median call, once it runs from the recording."""
+    first: float
+    """The first traced call, which records."""
+    second: float
+    """The second one, which compiles."""
+    hits: int
+    rounds: int
+
+    def __str__(self) -> str:
+        faster = f"{self.eager / self.traced:.2f} times as fast" if self.traced else ""
+        rows = [("eager", self.eager, ""), ("traced", self.traced, faster), ("first traced call", self.first, "")]
+        rows += [("second traced call", self.second, "")]
+        lines = [f"{name:<20}{1e3 * seconds:>12.4f} ms  {note}".rstrip() for name, seconds, note in rows]
+        if not self.hits:
+            lines.append("no call ran from a recording: jit.trace(...).explain() says why")
+        return "\n".join(lines)
+
+
+def compare(
+    eager: Any,
+    traced: Any,
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    rounds: int,
+    then: Callable[[Any], None] | None = None,
+) -> Comparison:
+    """Time a function and its traced form on the same arguments; they take turns, and the median counts.
+
+    Args:
+        eager: The function.
+        traced: The traced function; its first calls are timed one by one.
+        args: Arguments of the calls.
+        kwargs: The same by name.
+        rounds: The number of turns.
+        then: A function of the result that belongs to each call, such as a backward.
+    """
+
+    def once(function: Any) -> float:
+        began = time.perf_counter()
+        result = function(*args, **kwargs)
+        if then is not None:
+            then(result)
+        return time.perf_counter() - began
+
+    first, second = once(traced), once(traced)
+    repeats = {each: max(1, round(LEAST / max(once(each), 1e-9))) for each in (eager, traced)}
+    turns = [[sum(once(each) for _ in range(many)) / many for each, many in repeats.items()] for _ in range(rounds)]
+    medians = [statistics.median(times) for times in zip(*turns, strict=True)]
+    return Comparison(medians[0], medians[1], first, second, traced.hits, rounds)
