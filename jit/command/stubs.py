@@ -330,7 +330,7 @@ def _indexed(ops: Sequence[Op]) -> str:
 
 LATE = (
     "jit", "jit.amp", "jit.autograd", "jit.export", "jit.ir", "jit.nn", "jit.nn.utils", "jit.optim",
-    "jit.optim.lr_scheduler", "jit.signal",
+    "jit.optim.lr_scheduler", "jit.signal", "jit.utils.data",
 )  # fmt: skip
 """The packages whose names `jit.late` finds."""
 
