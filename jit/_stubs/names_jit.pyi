@@ -30,6 +30,7 @@ from jit.autograd.recomputing import checkpoint as checkpoint
 from jit.autograd.recomputing import checkpoint_sequential as checkpoint_sequential
 from jit.compiler import compile as compile
 from jit.backends import are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled
+from jit.backends import is_deterministic_algorithms_warn_only_enabled as is_deterministic_algorithms_warn_only_enabled
 from jit.backends import use_deterministic_algorithms as use_deterministic_algorithms
 from jit.files.loading import load as load
 from jit.files.saving import save as save
@@ -43,6 +44,19 @@ from jit.eager.showing import set_printoptions as set_printoptions
 from jit.inspection.covering import coverage as coverage
 from jit.library.limits import finfo as finfo
 from jit.library.limits import iinfo as iinfo
+from jit.eager.storages import BFloat16Storage as BFloat16Storage
+from jit.eager.storages import BoolStorage as BoolStorage
+from jit.eager.storages import ByteStorage as ByteStorage
+from jit.eager.storages import CharStorage as CharStorage
+from jit.eager.storages import ComplexDoubleStorage as ComplexDoubleStorage
+from jit.eager.storages import ComplexFloatStorage as ComplexFloatStorage
+from jit.eager.storages import DoubleStorage as DoubleStorage
+from jit.eager.storages import FloatStorage as FloatStorage
+from jit.eager.storages import HalfStorage as HalfStorage
+from jit.eager.storages import IntStorage as IntStorage
+from jit.eager.storages import LongStorage as LongStorage
+from jit.eager.storages import ShortStorage as ShortStorage
+from jit.eager.storages import Storage as Storage
 from jit.eager.storages import TypedStorage as TypedStorage
 from jit.eager.storages import UntypedStorage as UntypedStorage
 from jit.ir.layouts import sparse_bsc as sparse_bsc
@@ -59,6 +73,7 @@ from jit.library.program_names import _check_type as _check_type
 from jit.library.program_names import _check_value as _check_value
 from jit.library.program_names import _check_with as _check_with
 from jit.library.program_names import get_float32_matmul_precision as get_float32_matmul_precision
+from jit.library.program_names import is_inference as is_inference
 from jit.library.program_names import is_storage as is_storage
 from jit.library.program_names import is_warn_always_enabled as is_warn_always_enabled
 from jit.library.program_names import range as range

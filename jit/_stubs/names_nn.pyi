@@ -2,6 +2,7 @@
 
 from jit.nn import attention as attention
 from jit.nn import functional as functional
+from jit.nn import grad as grad
 from jit.nn import init as init
 from jit.nn import parallel as parallel
 from jit.nn import utils as utils
@@ -64,6 +65,7 @@ from jit.nn.convolution import Conv3d as Conv3d
 from jit.nn.convolution import ConvTranspose1d as ConvTranspose1d
 from jit.nn.convolution import ConvTranspose2d as ConvTranspose2d
 from jit.nn.convolution import ConvTranspose3d as ConvTranspose3d
+from jit.nn.everywhere import register_module_backward_hook as register_module_backward_hook
 from jit.nn.everywhere import register_module_buffer_registration_hook as register_module_buffer_registration_hook
 from jit.nn.everywhere import register_module_forward_hook as register_module_forward_hook
 from jit.nn.everywhere import register_module_forward_pre_hook as register_module_forward_pre_hook
@@ -85,7 +87,6 @@ from jit.nn.lazy import LazyInstanceNorm2d as LazyInstanceNorm2d
 from jit.nn.lazy import LazyInstanceNorm3d as LazyInstanceNorm3d
 from jit.nn.lazy import LazyLinear as LazyLinear
 from jit.nn.lazy import LazyModuleMixin as LazyModuleMixin
-from jit.nn.lazy import UninitializedParameter as UninitializedParameter
 from jit.nn.linear import Bilinear as Bilinear
 from jit.nn.linear import Linear as Linear
 from jit.nn.lookup import Embedding as Embedding
@@ -103,6 +104,7 @@ from jit.nn.modules import Module as Module
 from jit.nn.normalisation import BatchNorm1d as BatchNorm1d
 from jit.nn.normalisation import BatchNorm2d as BatchNorm2d
 from jit.nn.normalisation import BatchNorm3d as BatchNorm3d
+from jit.nn.normalisation import CrossMapLRN2d as CrossMapLRN2d
 from jit.nn.normalisation import GroupNorm as GroupNorm
 from jit.nn.normalisation import InstanceNorm1d as InstanceNorm1d
 from jit.nn.normalisation import InstanceNorm2d as InstanceNorm2d
@@ -127,6 +129,8 @@ from jit.nn.padding import ZeroPad1d as ZeroPad1d
 from jit.nn.padding import ZeroPad2d as ZeroPad2d
 from jit.nn.padding import ZeroPad3d as ZeroPad3d
 from jit.nn.parameter import Parameter as Parameter
+from jit.nn.parameter import UninitializedBuffer as UninitializedBuffer
+from jit.nn.parameter import UninitializedParameter as UninitializedParameter
 from jit.nn.pooling import AdaptiveAvgPool1d as AdaptiveAvgPool1d
 from jit.nn.pooling import AdaptiveAvgPool2d as AdaptiveAvgPool2d
 from jit.nn.pooling import AdaptiveAvgPool3d as AdaptiveAvgPool3d

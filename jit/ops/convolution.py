@@ -397,8 +397,6 @@ def _onnx_by_weight(g: OnnxWriter, y: Value, x: Value, weight: Value, w: ConvGeo
     image = g.op("Transpose", x, perm=[1, 0, *range(2, n)])
     if groups > 1:
         batch, channels = x.shape[0], weight.shape[1]
-        if not all(isinstance(s, int) for s in x.shape):
-            raise g.unsupported("the gradient of a grouped convolution needs known sizes")
         apart = g.op("Reshape", x, g.ints([batch, groups, channels, *x.shape[2:]]))
         turned = g.op("Transpose", apart, perm=[2, 1, 0, *range(3, n + 1)])
         image = g.op("Reshape", turned, g.ints([channels, groups * batch, *x.shape[2:]]))
