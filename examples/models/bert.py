@@ -6,8 +6,8 @@
 
 The text comes with packages: the topics of Python's `help()`, and what NumPy and NetworkX say of their functions. Which
 one of these a sentence is from has to be told by its words, without the packages' names. Sentences differ in length, so
-they are filled up, and a mask tells which words count; the longest sentence of a batch is long in one batch and short in the
-next, and one recording serves all of these. The exported model, too, takes any number of sentences of any length.
+they are filled up, and a mask tells which words count; the longest sentence of a batch is long or short, and one
+recording serves all of these. The exported model, too, takes any number of sentences of any length.
 
 Devlin et al., BERT: Pre-training of Deep Bidirectional Transformers for Language Understanding, 2018.
 """
