@@ -204,7 +204,7 @@ class AttentionOverWords(nn.Module):
         self.words = nn.Embedding(10, 16)
         self.query, self.key, self.value = (nn.Linear(16, 16) for _ in range(3))
 
-    def forward(self, words:
+    def forward(self, words):
         x = self.words(words)
         return (self.query(x) @ self.key(x).transpose(1, 2)).softmax(-1) @ self.value(x)
 
