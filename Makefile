@@ -26,7 +26,7 @@ generated: .venv ## rewrite what follows from the registry: jit/_stubs, jit/ops/
 	$(BIN)/python -m jit.ops.catalog docs > docs/operators.md
 
 examples: .venv ## run the examples
-	set -e; for program in examples/*.py; do echo "== $$program"; $(BIN)/python "$$program"; done
+	set -e; for program in examples/*.py examples/models/*.py; do echo "== $$program"; $(BIN)/python "$$program"; done
 
 clean: ## remove the environment and all caches
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis

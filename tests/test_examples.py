@@ -11,6 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 DIGITS = ROOT / "examples" / "digits.py"
+MODELS = ROOT / "examples" / "models"
 
 
 def run(*command, cwd):
@@ -68,13 +69,13 @@ def test_a_program_that_cannot_write_says_so(tmp_path):
 
 
 def test_a_generator_learns_from_a_critic_with_a_gradient_penalty(tmp_path):
-    printed = run(ROOT / "examples" / "wgan_gp.py", "--rounds", "100", "--traced", cwd=tmp_path)
+    printed = run(MODELS / "wgan_gp.py", "--rounds", "100", "--traced", cwd=tmp_path)
     before, after = map(float, re.findall(r"distance to the scans: ([\d.]+) before, ([\d.]+) after", printed)[0])
     assert after < before / 2 and printed.count("of 100: distance") == 8 and "@@" in printed
 
 
 def test_a_gpt_learns_and_writes(tmp_path):
-    printed = run(ROOT / "examples" / "gpt.py", "--steps", "60", "--letters", "60", cwd=tmp_path)
+    printed = run(MODELS / "gpt.py", "--steps", "60", "--letters", "60", cwd=tmp_path)
     losses = [float(loss) for loss in re.findall(r"of 60: loss ([\d.]+)", printed)]
     assert len(losses) == 10 and losses[-1] < 3.2 < losses[0]
     assert "lengths of the cache: 2" in printed and "64 of 64 letters are the same" in printed
@@ -83,5 +84,21 @@ def test_a_gpt_learns_and_writes(tmp_path):
 
 
 def test_a_gpt_learns_on_a_gpu(tmp_path, gpu):
-    printed = run(ROOT / "examples" / "gpt.py", "--device", "cuda", "--steps", "10", "--letters", "20", cwd=tmp_path)
+    printed = run(MODELS / "gpt.py", "--device", "cuda", "--steps", "10", "--letters", "20", cwd=tmp_path)
     assert printed.count("of 10: loss") == 10 and "24 of 24 letters are the same" in printed
+
+
+def test_two_labels_are_enough_for_a_club(tmp_path):
+    printed = run(MODELS / "gcn.py", cwd=tmp_path)
+    assert int(re.findall(r"side is found: (\d+) of 34", printed)[0]) >= 31 and "training" in printed
+
+
+def test_an_autoencoder_learns_to_tell_digits(tmp_path):
+    printed = run(MODELS / "vae.py", cwd=tmp_path)
+    assert float(re.findall(r"before, ([\d.]+) after", printed)[0]) < 28 and dynamic_batch(tmp_path / "vae.onnx")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", sorted(MODELS.glob("*.py")), ids=lambda path: path.stem)
+def test_every_program_reaches_the_quality_that_it_states(path, tmp_path):
+    assert "verified  by onnxruntime" in run(path, cwd=tmp_path)

@@ -7,6 +7,7 @@ PACKAGE = TESTS.parent / "jit"
 
 OF_THE_WHOLE = {
     *("test_adding", "test_architecture", "test_code_style", "test_debugging", "test_docstrings", "test_examples"),
+    "test_example_models",
     *(
         "test_class_names",
         "test_glossary",

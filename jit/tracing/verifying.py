@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from jit.eager.pytree import Structure, flatten, statics, unflatten
 from jit.eager.tensors import Tensor, tensor_of
 from jit.ir import dtypes
 from jit.ir.errors import AutogradError, Error, UsageError, VerificationError
-from jit.runtime.arrays.libraries import HOST, library_of
+from jit.runtime.arrays.libraries import HOST, is_writable, library_of
 
 from ..autograd import grad
 from .comparing import compare, noise_floor, shaken
@@ -55,6 +55,7 @@ def verify(
     def observed(what: Any, change: Callable[[Any], Any] = lambda array: array) -> list[dict[str, Any]]:
         with preserved(*around):
             tensors = _tensors_around(function, owner)
+            _change_in_place(tensors.values(), change)
             return [_observe(what, arguments, loss_fn, tensors, orders, change) for _ in range(calls)]
 
     expected = observed(function)
@@ -167,6 +168,15 @@ def _copy(tensor: Tensor, change: Callable[[Any], Any]) -> Tensor:
     with library.current():
         copy = tensor_of(library.taken(change(HOST.taken(tensor._array)).copy()))
     return copy.requires_grad_() if tensor.requires_grad else copy
+
+
+def _change_in_place(tensors: Iterable[Tensor], change: Callable[[Any], Any]) -> None:
+    """Change parameters and buffers as arguments are: where these are whole numbers, nothing else can be rounded."""
+    for array in {id(tensor._array): tensor._array for tensor in tensors}.values():
+        if is_writable(array):
+            library = library_of(array)
+            with library.current():
+                array[...] = library.taken(change(HOST.taken(array)))
 
 
 def _raw(tensor: Tensor | None) -> Any:

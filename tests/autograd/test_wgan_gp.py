@@ -1,4 +1,4 @@
-"""A step of examples/wgan_gp.py: gradients of a loss that is itself made of a gradient, through convolutions and batch
+"""A step of examples/models/wgan_gp.py: gradients of a loss that is itself made of a gradient, through convolutions and batch
 norm, against finite differences, and traced against eager."""
 
 import importlib.util
@@ -12,7 +12,7 @@ import pytest
 import jit
 from tests.tolerances import assert_close
 
-PATH = Path(__file__).resolve().parents[2] / "examples" / "wgan_gp.py"
+PATH = Path(__file__).resolve().parents[2] / "examples" / "models" / "wgan_gp.py"
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import pytest
 
 import jit
 import jit.nn.functional as F
-from examples import gpt
+from examples.models import gpt
 from jit.runtime.cuda import launching
 from jit.runtime.llvm.lowering import NestLowering
 from tests.runtime.interpreting_driver import InterpretingDriver

@@ -194,3 +194,26 @@ def test_noise_excuses_no_more_than_rounding():
             _compare_all(wanted, [{"bias": bias, "weight": weight}], lambda: [noisy])
     with pytest.raises(jit.VerificationError, match="differs"):
         _compare_all(wanted, [{"bias": zero + 1e-4, "weight": one}], lambda: [[{"bias": one, "weight": one}]])
+
+
+class AttentionOverWords(nn.Module):
+    """Scores do not change with the bias of keys, so its gradient is nothing but roundings."""
+
+    def __init__(self):
+        super().__init__()
+        self.words = nn.Embedding(10, 16)
+        self.query, self.key, self.value = (nn.Linear(16, 16) for _ in range(3))
+
+    def forward(self, words):
+        x = self.words(words)
+        return (self.query(x) @ self.key(x).transpose(1, 2)).softmax(-1) @ self.value(x)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_gradients_that_are_roundings_may_differ_where_arguments_are_whole_numbers(seed):
+    """These cannot be rounded otherwise, but the parameters can, and are as before afterwards."""
+    jit.manual_seed(seed)
+    network, words = AttentionOverWords(), jit.randint(10, (2, 12))
+    before = [p.detach().clone() for p in network.parameters()]
+    jit.verify(network, (words,), loss_fn=lambda y: y.square().mean(), calls=2, orders=1)
+    assert all(bool((p == saved).all()) for p, saved in zip(network.parameters(), before, strict=True))

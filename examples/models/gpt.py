@@ -1,8 +1,8 @@
 """A small GPT learns to write like the Python manual: a training step and a decoder that keeps keys and values, traced.
 
-    python examples/gpt.py                        # train, write, export, compare: about a minute
-    python examples/gpt.py --device cuda          # the same on a GPU
-    python examples/gpt.py --steps 2000           # until it spells most words
+    python examples/models/gpt.py                 # train, write, export, compare: 20 seconds
+    python examples/models/gpt.py --device cuda   # the same on a GPU
+    python examples/models/gpt.py --steps 2000    # until it spells most words
 
 The text comes with Python: the topics of `help()`, letter by letter. The whole step of training is one traced function
 - forward, backward, AdamW -, and the decoder is another: its cache grows with each letter, and one recording serves all
@@ -172,15 +172,27 @@ def write_by_onnx(path: str, net: GPT, prompt: Sequence[int], count: int, device
 
 def export(decoder: Decoder, path: str, device: str) -> Any:
     """Export the decoder, with a cache of any length."""
-    shape = (1, HEADS, 8, WIDTH // HEADS)
-    cache = [jit.randn(*shape, device=device) for _ in range(2 * LAYERS)]
     kept = [f"{what}{layer}" for layer in range(LAYERS) for what in ("key", "value")]
     longer = [f"longer_{name}" for name in kept]
     return jit.export_onnx(
-        decoder, (jit.zeros(1, 1, dtype=jit.int64, device=device), *cache), path,
+        decoder, tuple(each.to(device) for each in example_inputs()), path,
         input_names=["letter", *kept], output_names=["next", *longer],
         dynamic_axes={name: {2: ("n", 1, CONTEXT - 1)} for name in kept},
     )  # fmt: skip
+
+
+# -- what `jit export-onnx examples/models/gpt.py:model` looks for -----------------------------------------------------
+
+
+def model() -> Decoder:
+    """A decoder that has not learned yet."""
+    return Decoder(GPT(len(load_text()[0])))
+
+
+def example_inputs() -> tuple[Any, ...]:
+    """Arguments for `model`: a letter, and keys and values of some letters before it."""
+    shape = (1, HEADS, 8, WIDTH // HEADS)
+    return jit.zeros(1, 1, dtype=jit.int64), *(jit.randn(*shape) for _ in range(2 * LAYERS))
 
 
 # -- all of it -------------------------------------------------------------------------------------------------------
@@ -217,7 +229,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("-o", "--output", default="gpt.onnx", help="where the ONNX model goes [%(default)s]")
     parser.add_argument("--device", default="cpu", help="where the network learns [%(default)s]")
-    parser.add_argument("--steps", type=int, default=300, help="steps of training [%(default)s]")
+    parser.add_argument("--steps", type=int, default=200, help="steps of training [%(default)s]")
     parser.add_argument("--letters", type=int, default=200, help=f"letters to write, below {CONTEXT - 4} [%(default)s]")
     options = parser.parse_args()
     if not Path(options.output).resolve().parent.is_dir():

@@ -1,7 +1,9 @@
 """A generator learns to draw digits from a critic whose gradients are held near length one: a WGAN-GP.
 
-    python examples/wgan_gp.py                  # train for about half a minute, then show some drawn digits
-    python examples/wgan_gp.py --traced         # the same with the critic's loss traced, penalty and all
+    python examples/models/wgan_gp.py                                # train, show some digits, export: 20 seconds
+    python examples/models/wgan_gp.py --traced                       # the critic's loss traced, penalty and all
+    python examples/models/wgan_gp.py --device cuda                  # the same on a GPU
+    jit export-onnx examples/models/wgan_gp.py:model -o wgan_gp.onnx
 
 The penalty is the point: it is made of a gradient, so its own gradient needs derivatives of derivatives, here through
 convolutions and batch norm. The images come with scikit-learn: 1797 scans of digits, 8 by 8 pixels.
@@ -95,8 +97,8 @@ class Game:
     """A generator and a critic that learn from each other."""
 
     def __init__(self, images: jit.Tensor, traced: bool = False, batch: int = 64) -> None:
-        self.images, self.batch = images, batch
-        self.generator, self.critic = Generator(), Critic()
+        self.images, self.batch, self.device = images, batch, images.device
+        self.generator, self.critic = Generator().to(self.device), Critic().to(self.device)
         self.drawing = jit.optim.Adam(self.generator.parameters(), lr=1e-3, betas=(0.5, 0.9))
         self.judging = jit.optim.Adam(self.critic.parameters(), lr=1e-3, betas=(0.5, 0.9))
         self.rng = np.random.default_rng(0)
@@ -106,11 +108,12 @@ class Game:
     def play(self) -> float:
         """The critic learns a few times, the generator once; returns the last estimate of the distance."""
         for _ in range(CRITIC_STEPS):
-            real = self.images[jit.from_numpy(self.rng.integers(len(self.images), size=self.batch))]
+            chosen = self.rng.integers(len(self.images), size=self.batch)
+            real = self.images[jit.from_numpy(chosen).to(self.device)]
             with jit.no_grad():
                 fake = self.draw(self.batch)
             self.judging.zero_grad()
-            loss, distance = self.loss(real, fake, jit.rand(self.batch, 1, 1, 1))
+            loss, distance = self.loss(real, fake, jit.rand(self.batch, 1, 1, 1, device=self.device))
             loss.backward()
             self.judging.step()
         self.drawing.zero_grad()
@@ -120,7 +123,7 @@ class Game:
 
     def draw(self, count: int) -> Any:
         """Images from random numbers."""
-        return self.generator(jit.randn(count, LATENT))
+        return self.generator(jit.randn(count, LATENT, device=self.device))
 
 
 def train(game: Game, rounds: int) -> None:
@@ -137,6 +140,19 @@ def train(game: Game, rounds: int) -> None:
                 print(f"round {number:4} of {rounds}: distance {distance:6.3f}", flush=True)
 
 
+# -- what `jit export-onnx examples/models/wgan_gp.py:model` looks for -------------------------------------------------
+
+
+def model() -> Generator:
+    """A generator that has not learned yet."""
+    return Generator()
+
+
+def example_inputs() -> tuple[jit.Tensor]:
+    """Arguments for `model`."""
+    return (jit.randn(4, LATENT),)
+
+
 # -- looking ---------------------------------------------------------------------------------------------------------
 
 
@@ -149,7 +165,7 @@ def load_images() -> jit.Tensor:
 
 def spread_of_features(real: Any, drawn: Any) -> float:
     """How far apart two sets of images are: the distance of means and covariances of their pixels (Frechet)."""
-    a, b = (np.asarray(images).reshape(len(images), -1).astype(np.float64) for images in (real, drawn))
+    a, b = (images.cpu().numpy().reshape(len(images), -1).astype(np.float64) for images in (real, drawn))
     between = np.linalg.eigvals(np.cov(a.T) @ np.cov(b.T)).real.clip(0)
     spread = np.trace(np.cov(a.T)) + np.trace(np.cov(b.T)) - 2 * np.sqrt(between).sum()
     return float(((a.mean(0) - b.mean(0)) ** 2).sum() + spread)
@@ -157,18 +173,20 @@ def spread_of_features(real: Any, drawn: Any) -> float:
 
 def show(images: Any) -> str:
     """Images side by side as text."""
-    rows = np.concatenate(list(np.asarray(images)[:, 0]), axis=1)
+    rows = np.concatenate(list(images.cpu().numpy()[:, 0]), axis=1)
     return "\n".join("".join(" .:-=+*#%@"[int(v * 9.999)] for v in row) for row in rows)
 
 
 def main() -> None:
-    """Train, measure, show."""
+    """Train, measure, show, export."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=240, help="how often the generator learns [%(default)s]")
+    parser.add_argument("--rounds", type=int, default=160, help="how often the generator learns [%(default)s]")
     parser.add_argument("--traced", action="store_true", help="trace the critic's loss")
+    parser.add_argument("--device", default="cpu", help="where both learn [%(default)s]")
+    parser.add_argument("-o", "--output", default="wgan_gp.onnx", help="where the ONNX model goes [%(default)s]")
     options = parser.parse_args()
     jit.manual_seed(0)
-    images = load_images()
+    images = load_images().to(options.device)
     game = Game(images, options.traced)
     with jit.no_grad():
         before = spread_of_features(images, game.draw(1000))
@@ -177,6 +195,8 @@ def main() -> None:
         drawn = game.draw(1000)
     after = spread_of_features(images, drawn)
     print(f"\n{show(drawn[:9])}\n\ndistance to the scans: {before:.2f} before, {after:.2f} after")
+    generator = game.generator.eval().cpu()
+    print(jit.export_onnx(generator, example_inputs(), options.output, dynamic_axes={"latent": {0: "batch"}}))
     if options.rounds >= 100 and after > before / 2:
         sys.exit("the generator has not learned")
 
