@@ -231,7 +231,7 @@ def lower_backward(lowering: StretchBuilder, node: Node) -> None:
 def _step(
     lowering: StretchBuilder,
     node: Node,
-    work: ConvolutionWork | FoldedConvolution | WeightGradient,
+    work: ConvolutionWork | WeightGradient,
     operands: list[ValuePlace],
 ) -> None:
     lowering.step(Step(work, operands, 1, node))
@@ -263,8 +263,7 @@ def _by_input(
     """The steps of the map by the input, see Note [By the input]."""
     folded = layer.folded(bias is not None)
     if pays(folded):
-        more = [] if bias is None else [bias]
-        _step(lowering, node, folded, [y, w, *more, result])
+        lowering.step_of_product(Step(folded, [y, w, *([] if bias is None else [bias]), result], 1, node))
         return
     whole = max(layer.window.stride) == 1
     for part in parts_by_input(layer):
