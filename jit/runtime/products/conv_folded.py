@@ -59,7 +59,7 @@ _MOST_LOADS = 64
 
 
 class Met(NamedTuple):
-    """What a tap does for a phase of the entries along one dim: the first entry is met from place `offset`."""
+    """A tap that a phase of the entries along one dim meets: entry number n meets it from place `n + offset`."""
 
     tap: int
     offset: int
@@ -357,15 +357,17 @@ def fold_tables(work: FoldedConvolution) -> tuple[Any, Any, Any, Any]:
     A row of x: bytes from the unit's start; for each row of y that it meets, bytes of columns, and whether it is there.
     A vector of each phase: for each tap, bytes of columns, and lanes; then lanes to store (see `_stored`).
     """
-    rows, vectors, places, strips = [], [], [], []
+    rows: list[Any] = []
+    vectors: list[Any] = []
+    places: list[Any] = []
+    strips = []
     for strip in work.strips:
-        here = _places(work, strip), _rows(work, strip), _vectors(work, strip)
         starts = [sum(part.nbytes for part in parts) for parts in (places, rows, vectors)]
-        strips.append([*starts, len(here[1]), len(here[2])])
-        for parts, part in zip((places, rows, vectors), here, strict=True):
-            parts.append(part)
-    whole = [np.concatenate(parts) for parts in (places, rows, vectors)]
-    return np.array(strips, np.int64), *whole  # type: ignore[return-value]
+        places.append(_places(work, strip))
+        rows.append(_rows(work, strip))
+        vectors.append(_vectors(work, strip))
+        strips.append([*starts, len(rows[-1]), len(vectors[-1])])
+    return np.array(strips, np.int64), np.concatenate(places), np.concatenate(rows), np.concatenate(vectors)
 
 
 def _places(work: FoldedConvolution, strip: Strip) -> Any:
