@@ -17,8 +17,8 @@ FIELDS = (
     "row_table", "vector_table",
 )  # fmt: skip
 """The geometry: ranges and counts (blocks of channels, channels of a block, strips of an image), bytes from channel to
-channel and from unit to unit of y and x, and from row to row of the weight, of its packed rows and of columns, places in
-the scratch memory, and tables."""
+channel and from unit to unit of y and x, and from row to row of the weight, of its packed rows and of columns, places
+in the scratch memory, and tables."""
 _AT = {name: index for index, name in enumerate(FIELDS)}
 _STRIP = 5
 """The words of a strip in its table."""

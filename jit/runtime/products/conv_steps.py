@@ -8,6 +8,9 @@ Note [By the input]
         stride 2, 3 taps, padding 1     x[0], x[2], ... meet tap 1;  x[1], x[3], ... meet taps 2 and 0
 
     Each phase is computed by itself and copied to its place; a phase that meets no tap is 0.
+
+    Of one or two spatial dims, maps with longer strides, and those of a few places, are folded instead: see Note [A
+    product that is folded] in `conv_folded`.
 """
 
 from __future__ import annotations
