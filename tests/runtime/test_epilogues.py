@@ -14,7 +14,7 @@ from jit.runtime.arrays.interpreter import Interpreter
 from jit.runtime.plans import entry, stretch_code
 from jit.runtime.plans.plan import PlannedEngine
 from jit.runtime.plans.plan_image import image_of
-from jit.runtime.products import conv, depthwise, epilogues, packed
+from jit.runtime.products import conv, conv_folded, depthwise, epilogues, few_rows, packed
 from jit.runtime.products.finished import Finished
 from jit.runtime.products.tiled import Tiled
 from jit.runtime.targets.target import Target
@@ -29,9 +29,10 @@ pytestmark = [
 
 @pytest.fixture(autouse=True)
 def small_tiles(monkeypatch):
-    monkeypatch.setattr(packed, "TILE_BYTES", 1 << 13)
-    monkeypatch.setattr(conv, "TILE_BYTES", 1 << 12)
-    monkeypatch.setattr(depthwise, "TILE_BYTES", 1 << 12)
+    for module, size in ((packed, 1 << 13), (few_rows, 1 << 13)):
+        monkeypatch.setattr(module, "TILE_BYTES", size)
+    for module in (conv, conv_folded, depthwise):
+        monkeypatch.setattr(module, "TILE_BYTES", 1 << 12)
 
 
 def graph_of(function, arrays):
@@ -296,7 +297,50 @@ def test_other_dims(dims, monkeypatch):
 def test_transposed(monkeypatch):
     arrays = normal((2, 8, 13, 14), (8, 9, 3, 3))
     check(lambda x, w: jit.tanh(jit.conv_transpose2d(x, w, padding=1)) * 2, arrays, monkeypatch)
+
+
+TRANSPOSED = {
+    "channels": ((2, 8, 13, 14), (8, 9, 3, 3), dict(stride=2, padding=1)),
+    "images together": ((6, 20, 3, 4), (20, 5, 4, 4), dict(stride=2, padding=1)),
+    "some images each": ((15, 300, 2, 3), (300, 6, 2, 2), dict(stride=2)),
+    "groups": ((3, 6, 20, 17), (6, 3, 4, 4), dict(stride=2, padding=1, groups=2)),
+    "rest of channels": ((1, 8, 24, 30), (8, 7, 2, 2), dict(stride=2)),
+    "scattered": ((2, 5, 90), (5, 9, 16), dict(stride=8, padding=4)),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", TRANSPOSED)
+def test_folded(name, dtype, monkeypatch):
+    x, w, window = TRANSPOSED[name]
+    channels, dims = w[1] * window.get("groups", 1), len(x) - 2
+    arrays = normal(x, w, *((channels,) for _ in range(5)), dtype=dtype, scale=0.5)
+    arrays[-1] = abs(arrays[-1]) + dtype(0.5)
+    convolve = getattr(jit, f"conv_transpose{dims}d")
+    planned = check(
+        lambda x, w, b, *norm: jit.relu(batch_norm(convolve(x, w, b, **window), *norm)), arrays, monkeypatch
+    )
+    residual = normal(planned.run(0, arrays)[0][0].shape, dtype=dtype)
+    check(lambda x, w, y: jit.relu(convolve(x, w, **window) + y), [*arrays[:2], *residual], monkeypatch)
+    other = jit.float64 if dtype is np.float32 else jit.float32
+    check(lambda x, w: convolve(x, w, **window).to(other) * 2, arrays[:2], monkeypatch)  # a tile of its own
+    run_guarded(graph_of(lambda x, w, b, *n: batch_norm(convolve(x, w, b, **window), *n) * 2, arrays), arrays)
+
+
+def test_folded_in_strips_are_two_steps(monkeypatch):
+    monkeypatch.setattr(conv_folded, "_PACKED_BYTES", 1 << 12)
+    arrays = normal((1, 40, 30, 30), (40, 3, 4, 4))
     check(lambda x, w: jit.tanh(jit.conv_transpose2d(x, w, padding=1, stride=2)) * 2, arrays, monkeypatch, 0)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("rows", "outputs", "inner"), [(32, 163, 70), (17, 400, 64), (48, 97, 65)])
+def test_few_rows(rows, outputs, inner, dtype, monkeypatch):
+    monkeypatch.setattr(few_rows, "fills_vectors", lambda dtype, rows: True)
+    arrays = normal((rows, inner), (outputs, inner), (outputs,), (rows, outputs), dtype=dtype)
+    check(lambda x, w, b, y: jit.tanh(x @ w.t() + b) + y, arrays, monkeypatch)
+    check(lambda x, w, b, y: (x @ w.t()).to(jit.float64) * 2 + b, arrays, monkeypatch)
+    run_guarded(graph_of(lambda x, w, b, y: jit.tanh(x @ w.t() + b) + y, arrays), arrays)
 
 
 # -- memory ------------------------------------------------------------------------------------------------------
@@ -316,20 +360,19 @@ def test_results_take_no_memory(monkeypatch):
 def test_nothing_is_touched_that_was_not_given(name):
     arrays = normal((50, 17), (17, 112), (112,), (50, 1), (50, 112))
     graph = graph_of(PRODUCTS[name], arrays)
-    (native,) = PlannedEngine(graph).natives[0]
-    run_guarded(graph, native, arrays)
+    run_guarded(graph, arrays)
 
 
 @pytest.mark.parametrize("name", CONVOLUTIONS)
 def test_convolutions_touch_nothing_that_was_not_given(name):
     arrays, window = conv_arrays(name)
     graph = graph_of(lambda x, w, b, *n: batch_norm(jit.conv2d(x, w, b, **window), *n) * 2, arrays)
-    (native,) = PlannedEngine(graph).natives[0]
-    run_guarded(graph, native, arrays)
+    run_guarded(graph, arrays)
 
 
-def run_guarded(graph, native, arrays):
+def run_guarded(graph, arrays):
     """On memory that ends, then on memory that begins, at a page that nobody may touch."""
+    (native,) = PlannedEngine(graph).natives[0]
     code = stretch_code.compile_stretch(native.stretch, native.code.layouts, gap=64)
     assert any(isinstance(step.work, Tiled | Finished) for step in code.lowering.steps)
     place = dict(zip(graph.inputs, arrays, strict=True))

@@ -213,9 +213,7 @@ class TileWriter(Routine):
         self._declared[name] = f"declare void @{name}({self.vector}, {pointers}, i32, {lanes})"
         away = ", ".join(f"i64 {lane * step}" for lane in range(self.lanes))
         where = self._emit(f"getelementptr i8, ptr {self._pointer(address, 0)}, <{self.lanes} x i64> <{away}>")
-        self._write(
-            f"call void @{name}({self.vector} {value}, {pointers} {where}, i32 {self.size}, {lanes} {mask})"
-        )
+        self._write(f"call void @{name}({self.vector} {value}, {pointers} {where}, i32 {self.size}, {lanes} {mask})")
 
     def broadcast(self, address: Word) -> Vector:
         """A number from memory in all lanes."""

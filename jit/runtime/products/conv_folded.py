@@ -31,7 +31,7 @@ Note [Units]
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
@@ -41,7 +41,7 @@ from jit.ir.dtypes import DType
 from jit.ir.sizes import estimating, only_if
 
 from ..kernels.sized import at_sizes
-from ..kernels.work import Work
+from ..kernels.work import TILE_BYTES, Pieces, Work, even
 from ..llvm.product_tiles import ELEMENT, lanes_of, tile_sizes
 from ..targets.target import Target
 from .conv import ConvWindow
@@ -59,7 +59,7 @@ _MOST_LOADS = 64
 
 
 class Met(NamedTuple):
-    """What a tap does for a phase of the entries along one dim: the first entry is met from place `offset`."""
+    """A tap that a phase of the entries along one dim meets: entry number n meets it from place `n + offset`."""
 
     tap: int
     offset: int
@@ -102,6 +102,8 @@ class FoldedConvolution(Work):
     """The number of filters of a group: channels of y."""
     window: ConvWindow
     bias: bool = False
+    most_images: int = 1 << 30
+    """The most images of a unit."""
 
     @property
     def panels(self) -> int:
@@ -163,6 +165,48 @@ class FoldedConvolution(Work):
         """The operator, and how it is computed."""
         return f"{operator} (folded)"
 
+    # -- tiles ---------------------------------------------------------------------------------------------------
+
+    def in_tiles(self) -> FoldedConvolution | None:
+        """The work with units of no more images than a tile; None if units are strips."""
+        images = max(TILE_BYTES // self._image_bytes, 1)
+        return None if len(self.strips) > 1 else replace(self, most_images=images)
+
+    @property
+    def axes(self) -> tuple[int, int, int, int]:
+        """See `Tileable`."""
+        return self.batch, self.groups, self.channels, math.prod(self.window.image)
+
+    @property
+    def tile(self) -> tuple[int, int, int, int]:
+        """The sizes of a tile: some whole images, or some blocks of channels."""
+        batch, groups, channels, number = self.axes
+        if self._image_bytes <= TILE_BYTES:
+            return even(batch, TILE_BYTES // self._image_bytes, self.images), groups, channels, number
+        return 1, 1, even(channels, TILE_BYTES // (number * self.dtype.itemsize), self._block), number
+
+    @property
+    def scatters(self) -> bool:
+        """False: it writes rows of images, one after the other."""
+        return False
+
+    def pieces(self, starts: Any, sizes: Any, in_place: bool) -> Pieces:
+        """Ranges of panels; channels of a tile that is an array of its own lie as they do in the whole."""
+        (image, group, channel, _), (batch, groups, channels, number) = starts.T, sizes.T
+        first = (image // self.images * self.groups + group) * self._blocks + channel // self._block
+        count = batch // self.images * groups * -(-channels // self._block)
+        geometries = np.repeat(self.geometry()[None], len(starts), 0)
+        geometries[:, FIELDS.index("first")], geometries[:, FIELDS.index("last")] = first, first + count
+        offsets = np.zeros((len(starts), 3 + self.bias), np.int64)
+        if not in_place:
+            before = ((image * self.groups + group) * self.channels + channel) * number
+            offsets[:, -1] = -before * self.dtype.itemsize
+        return Pieces([self.function()] * len(starts), geometries, offsets)
+
+    @property
+    def _image_bytes(self) -> int:
+        return self.groups * self.channels * math.prod(self.window.image) * self.dtype.itemsize
+
     # -- units ---------------------------------------------------------------------------------------------------
 
     @property
@@ -172,7 +216,7 @@ class FoldedConvolution(Work):
     @property
     def images(self) -> int:
         """The number of images of a unit."""
-        most = max(self._most_places // self.window.number, 1)
+        most = min(max(self._most_places // self.window.number, 1), self.most_images)
         return next(n for n in range(min(most, self.batch), 0, -1) if self.batch % n == 0)
 
     @cached_property
@@ -313,15 +357,17 @@ def fold_tables(work: FoldedConvolution) -> tuple[Any, Any, Any, Any]:
     A row of x: bytes from the unit's start; for each row of y that it meets, bytes of columns, and whether it is there.
     A vector of each phase: for each tap, bytes of columns, and lanes; then lanes to store (see `_stored`).
     """
-    rows, vectors, places, strips = [], [], [], []
+    rows: list[Any] = []
+    vectors: list[Any] = []
+    places: list[Any] = []
+    strips = []
     for strip in work.strips:
-        here = _places(work, strip), _rows(work, strip), _vectors(work, strip)
         starts = [sum(part.nbytes for part in parts) for parts in (places, rows, vectors)]
-        strips.append([*starts, len(here[1]), len(here[2])])
-        for parts, part in zip((places, rows, vectors), here, strict=True):
-            parts.append(part)
-    whole = [np.concatenate(parts) for parts in (places, rows, vectors)]
-    return np.array(strips, np.int64), *whole  # type: ignore[return-value]
+        places.append(_places(work, strip))
+        rows.append(_rows(work, strip))
+        vectors.append(_vectors(work, strip))
+        strips.append([*starts, len(rows[-1]), len(vectors[-1])])
+    return np.array(strips, np.int64), np.concatenate(places), np.concatenate(rows), np.concatenate(vectors)
 
 
 def _places(work: FoldedConvolution, strip: Strip) -> Any:

@@ -17,7 +17,8 @@ FIELDS = (
     "row_table", "vector_table",
 )  # fmt: skip
 """The geometry: ranges and counts (blocks of channels, channels of a block, strips of an image), bytes from channel to
-channel and from unit to unit of y and x, from row to row of what is packed, places in the scratch memory, and tables."""
+channel and from unit to unit of y and x, and from row to row of the weight, of its packed rows and of columns, places
+in the scratch memory, and tables."""
 _AT = {name: index for index, name in enumerate(FIELDS)}
 _STRIP = 5
 """The words of a strip in its table."""
@@ -105,13 +106,7 @@ class _FoldWriter(TileWriter):
         line = vectors * self.bytes
         with self.loop(of["panels"]) as panel:
             at = self.add(table, self.scale(panel, vectors * record))
-            seen = [
-                [
-                    (self.word(at, (v * record + 16 * s) // 8), self.mask(self.word(at, (v * record + 16 * s) // 8 + 1)))
-                    for s in range(self.shape.segments)
-                ]
-                for v in range(vectors)
-            ]
+            seen = [self._segments_of(self.add(at, v * record)) for v in range(vectors)]
             to = self.add(self.packed_y, self.scale(self.scale(panel, line), of["filters"]))
             with self.turns(of["filters"], y=y, to=to) as turn:
                 for v, segments in enumerate(seen):
@@ -121,6 +116,11 @@ class _FoldWriter(TileWriter):
                     self.store(value, self.add(turn["to"], v * self.bytes))
                 self.advance(turn["y"], of["y_plane"])
                 self.advance(turn["to"], line)
+
+    def _segments_of(self, record: Word) -> list[tuple[Word, Word]]:
+        """The segments of a vector of places: bytes from the unit's start, and lanes."""
+        words = range(0, 2 * self.shape.segments, 2)
+        return [(self.word(record, i), self.mask(self.word(record, i + 1))) for i in words]
 
     def _pack_weight(self, group: Word, start: Word, rows: Word) -> None:
         """Some columns of the weight, those of a block of channels; as many as whole tiles have."""
@@ -210,7 +210,8 @@ class _FoldWriter(TileWriter):
             number += 2 * count
         to = self.add(row, self.word(record))
         if shape.interleaves(shape.stride):
-            self.masked_store(self._interleaved(found), to, self.mask(self.word(record, number), self._wide), self._wide)
+            mask = self.mask(self.word(record, number), self._wide)
+            self.masked_store(self._interleaved(found), to, mask, self._wide)
             return
         for phase, value in enumerate(found):
             mask = self.mask(self.word(record, number + phase))

@@ -8,6 +8,9 @@ Note [By the input]
         stride 2, 3 taps, padding 1     x[0], x[2], ... meet tap 1;  x[1], x[3], ... meet taps 2 and 0
 
     Each phase is computed by itself and copied to its place; a phase that meets no tap is 0.
+
+    Of one or two spatial dims, maps with longer strides, and those of a few places, are folded instead: see Note [A
+    product that is folded] in `conv_folded`.
 """
 
 from __future__ import annotations
@@ -232,7 +235,7 @@ def lower_backward(lowering: StretchBuilder, node: Node) -> None:
 def _step(
     lowering: StretchBuilder,
     node: Node,
-    work: ConvolutionWork | FoldedConvolution | WeightGradient,
+    work: ConvolutionWork | WeightGradient,
     operands: list[ValuePlace],
 ) -> None:
     lowering.step(Step(work, operands, 1, node))
@@ -264,8 +267,7 @@ def _by_input(
     """The steps of the map by the input, see Note [By the input]."""
     folded = layer.folded(bias is not None)
     if pays(folded):
-        more = [] if bias is None else [bias]
-        _step(lowering, node, folded, [y, w, *more, result])
+        lowering.step_of_product(Step(folded, [y, w, *([] if bias is None else [bias]), result], 1, node))
         return
     whole = max(layer.window.stride) == 1
     for part in parts_by_input(layer):

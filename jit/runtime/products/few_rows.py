@@ -7,26 +7,28 @@ Note [Few rows by columns]
         tile[output, row] += w[output, k] * x[row, k]        8 outputs, 2 vectors of rows with 32 registers
 
     and each tile is turned around before it is stored. Each element is one chain of multiply-adds in the order of the
-    sum, as in `packed`, so the two have the same bits. Threads share the outputs; the last tile may overlap the one
-    before it, and computes the same once more.
+    sum, as in `packed`, so the two have the same bits. Threads share the outputs.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from jit.ir.dtypes import DType
 from jit.ir.sizes import only_if
 
-from ..kernels.work import Work
+from ..kernels.work import TILE_BYTES, Pieces, Work, even
 from ..llvm.product_tiles import ELEMENT, TileWriter, Vector, lanes_of, tile_sizes
 from ..llvm.words import Word
 from ..targets.target import Target
 
-_FIELDS = ("first", "last", "rows", "outputs", "inner", "x_row", "w_row", "y_row", "panels", "panel_bytes")
-"""The geometry: a range of tiles, counts, bytes from row to row, and the panels of rows."""
+_FIELDS = ("first", "last", "rest", "rows", "inner", "x_row", "w_row", "y_row", "panels", "panel_bytes")
+"""The geometry: a range of whole tiles, whether one follows that is not whole, counts, bytes from row to row, and the
+panels of rows."""
 _AT = {name: index for index, name in enumerate(_FIELDS)}
 _FEWEST_ROWS, _MOST_ROWS = 4, 64
 
@@ -37,6 +39,8 @@ class FewRowsShape(NamedTuple):
     dtype: DType
     last: int
     """The number of vectors in the last panel."""
+    rest: int
+    """The number of outputs in the last tile if it is not a whole one."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,8 @@ class FewRowsProduct(Work):
     x_row: int
     w_row: int
     """Elements from row to row."""
+    y_row: int = 0
+    """The same, if y is not all of an array."""
 
     grain = 2
 
@@ -71,14 +77,16 @@ class FewRowsProduct(Work):
     def function(self) -> int:
         """The address of `i32 kernel(ptr data, ptr geometry)`."""
         vectors = -(-self.sizes[0] // lanes_of(self.dtype))
-        return _compiled(FewRowsShape(self.dtype, (vectors - 1) % tile_sizes()[1] + 1))
+        return _compiled(FewRowsShape(self.dtype, (vectors - 1) % tile_sizes()[1] + 1, self.sizes[1] % tile_sizes()[0]))
 
     def geometry(self, first: int = 0, last: int | None = None) -> list[int]:
         """The numbers for a range of tiles."""
         (rows, outputs, inner), size = self.sizes, self.dtype.itemsize
+        last = self.panels if last is None else last
+        whole = min(last, outputs // tile_sizes()[0])
         numbers = {
-            "first": first, "last": self.panels if last is None else last, "rows": rows, "outputs": outputs,
-            "inner": inner, "x_row": self.x_row * size, "w_row": self.w_row * size, "y_row": outputs * size,
+            "first": first, "last": whole, "rest": last - whole, "rows": rows, "inner": inner,
+            "x_row": self.x_row * size, "w_row": self.w_row * size, "y_row": (self.y_row or outputs) * size,
             "panels": self._panels, "panel_bytes": self._panel_bytes,
         }  # fmt: skip
         return [numbers[name] for name in _FIELDS]
@@ -86,6 +94,40 @@ class FewRowsProduct(Work):
     def label(self, operator: str) -> str:
         """The operator, and how it is computed."""
         return f"{operator} (few rows)"
+
+    # -- tiles ---------------------------------------------------------------------------------------------------
+
+    def in_tiles(self) -> FewRowsProduct:
+        """The work as it is."""
+        return self
+
+    @property
+    def axes(self) -> tuple[int, int, int]:
+        """See `Tileable`; as of a batch of one product."""
+        return 1, *self.sizes[:2]
+
+    @property
+    def tile(self) -> tuple[int, int, int]:
+        """The sizes of a tile: some outputs of all rows."""
+        rows, outputs, _ = self.sizes
+        return 1, rows, even(outputs, TILE_BYTES // (rows * self.dtype.itemsize), tile_sizes()[0])
+
+    @property
+    def scatters(self) -> bool:
+        """False: it writes tiles row by row."""
+        return False
+
+    def pieces(self, starts: Any, sizes: Any, in_place: bool) -> Pieces:
+        """The products for some outputs."""
+        rows, outputs, inner = self.sizes
+        row = outputs if in_place else 0
+        works = [replace(self, sizes=(rows, count, inner), y_row=row) for _, _, count in sizes.tolist()]
+        calls = {work: (work.function(), work.geometry()) for work in dict.fromkeys(works)}
+        functions, geometries = zip(*(calls[work] for work in works), strict=True)
+        away = starts[:, 2:] * np.array([0, self.w_row, int(in_place)]) * self.dtype.itemsize
+        return Pieces(functions, np.array(geometries), away)
+
+    # -- panels --------------------------------------------------------------------------------------------------
 
     @property
     def _panels(self) -> int:
@@ -150,8 +192,12 @@ class _FewRowsWriter(TileWriter):
     def _panel(self, first: Word, packed: Word, vectors: int) -> None:
         for v in range(vectors):
             self._turn(self.add(first, v * self.lanes), self.add(packed, v * self.bytes))
+        outputs, rest = tile_sizes()[0], self.shape.rest
         with self.loop(self.of["last"], self.of["first"]) as tile:
-            self._tile(tile, first, packed, vectors)
+            self._tile(self.scale(tile, outputs), outputs, first, packed, vectors)
+        if rest:
+            with self.unless(self.same(self.of["rest"], 0)):
+                self._tile(self.scale(self.of["last"], outputs), rest, first, packed, vectors)
 
     def _turn(self, first: Word, packed: Word) -> None:
         """A vector of rows of x, turned around; beyond the last row and the last column are zeros."""
@@ -172,10 +218,9 @@ class _FewRowsWriter(TileWriter):
             self.advance(at["to"], lanes * line)
             self.advance(at["left"], -lanes)
 
-    def _tile(self, tile: Word, first: Word, packed: Word, vectors: int) -> None:
+    def _tile(self, start: Word, outputs: int, first: Word, packed: Word, vectors: int) -> None:
         """Some outputs of a panel of rows."""
-        of, outputs = self.of, tile_sizes()[0]
-        start = self.lesser(self.scale(tile, outputs), self.sub(of["outputs"], outputs))
+        of = self.of
         w = self.add(self.w, self.scale(start, of["w_row"]))
         lines = [self.add(w, self.scale(of["w_row"], r)) for r in range(outputs)]
         found = self.sums(lines, self.size, packed, vectors, of["inner"])

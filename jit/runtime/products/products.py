@@ -199,7 +199,7 @@ def _multiply_packed(lowering: StretchBuilder, node: Node, a: ValuePlace, b: Val
     work = _packed(a, b, result)
     few = _few_rows(lowering, node, a, b, result)
     if few is not None and (few_rows.fills_vectors(few.dtype, rows) or not packed.supports(work)):
-        lowering.step(Step(few, [a, b, result], 1, node))
+        lowering.step_of_product(Step(few, [a, b, result], 1, node))
         return True
     if not packed.supports(work) and packed.supports_copied(work):
         a = _transposed(lowering, node, a)
