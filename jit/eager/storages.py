@@ -64,7 +64,8 @@ class TypedStorage:
             byte_order: "native", "little" or "big".
             options: `count` and `offset`, as numpy takes them.
         """
-        kind = cls.dtype.numpy.newbyteorder({"native": "=", "little": "<", "big": ">"}[byte_order])
+        order: Any = {"native": "=", "little": "<", "big": ">"}[byte_order]
+        kind = cls.dtype.numpy.newbyteorder(order)
         read = np.frombuffer(buffer, kind, **options).astype(cls.dtype.numpy)
         return cls.of(tensor_of(read))
 

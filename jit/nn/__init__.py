@@ -28,7 +28,8 @@ else:
             "containers": "ModuleDict ModuleList Sequential",
             "convolution": "Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d",
             "everywhere":
-                "register_module_backward_hook register_module_buffer_registration_hook register_module_forward_hook "
+                "register_module_backward_hook register_module_buffer_registration_hook "
+                "register_module_forward_hook "
                 "register_module_forward_pre_hook register_module_full_backward_hook "
                 "register_module_full_backward_pre_hook register_module_module_registration_hook "
                 "register_module_parameter_registration_hook",

@@ -26,17 +26,17 @@ def test_backward_after_the_block_is_refused():
 
 
 def test_hooks_are_refused_where_they_are_disabled():
-    with graph.disable_saved_tensors_hooks("not here"):
-        with pytest.raises(jit.AutogradError, match="not here"):
-            with graph.save_on_cpu():
-                pass
+    def enter(block):
+        with block:
+            pass
+
+    with graph.disable_saved_tensors_hooks("not here"), pytest.raises(jit.AutogradError, match="not here"):
+        enter(graph.save_on_cpu())
     with graph.save_on_cpu():
         with pytest.raises(jit.AutogradError, match="nor here"):
-            with graph.disable_saved_tensors_hooks("nor here"):
-                pass
+            enter(graph.disable_saved_tensors_hooks("nor here"))
         with pytest.raises(jit.AutogradError, match="does not nest"):
-            with graph.allow_mutation_on_saved_tensors():
-                pass
+            enter(graph.allow_mutation_on_saved_tensors())
     with graph.save_on_cpu(pin_memory=True):
         x = jit.ones(2, requires_grad=True)
         y = x.exp().sum()

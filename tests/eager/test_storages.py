@@ -8,7 +8,9 @@ import pytest
 import jit
 
 
-@pytest.mark.parametrize("dtype", [jit.bool, jit.uint8, jit.int64, jit.float16, jit.bfloat16, jit.float64, jit.complex64])
+@pytest.mark.parametrize(
+    "dtype", [jit.bool, jit.uint8, jit.int64, jit.float16, jit.bfloat16, jit.float64, jit.complex64]
+)
 def test_a_tensor_lies_in_a_storage_of_its_dtype(dtype):
     t = jit.tensor([[0, 1], [1, 0]]).to(dtype)
     storage = t.storage()

@@ -34,7 +34,7 @@ def test_hooks_on_the_backward_of_every_module():
     seen = []
     with torch_module.register_module_backward_hook(lambda module, into, out: seen.append(type(module).__name__)):
         nn.Sequential(nn.Linear(2, 2), nn.ReLU())(jit.ones(1, 2, requires_grad=True)).sum().backward()
-    assert seen == ["Sequential", "ReLU", "Linear"]
+    assert seen == ["ReLU", "Linear", "Sequential"]
 
 
 class Packed(nn.Module):
@@ -62,7 +62,7 @@ def test_modules_may_save_and_load_in_their_own_way():
     assert str(target.load_state_dict(state)) == "<All keys matched successfully>"
     assert target[0].weight.item() == 5.0 and target[0].inner.weight.item() == source[0].inner.weight.item()
     del state["0.packed"]
-    with pytest.raises(jit.UsageError, match="missing: 0.packed"):
+    with pytest.raises(jit.UsageError, match=r"missing: 0\.packed"):
         target.load_state_dict(state)
     state["0.inner.other"] = jit.ones(1)
     assert target.load_state_dict(state, strict=False) == (["0.packed"], ["0.inner.other"])
@@ -96,7 +96,7 @@ def test_norms_load_states_of_before_batches_were_counted(make):
     assert norm.num_batches_tracked.item() == 0
     new = nn.Sequential(make(2)).state_dict()
     del new["0.num_batches_tracked"]  # of the second version, which has it
-    with pytest.raises(jit.UsageError, match="missing: 0.num_batches_tracked"):
+    with pytest.raises(jit.UsageError, match=r"missing: 0\.num_batches_tracked"):
         nn.Sequential(norm).load_state_dict(new)
 
 

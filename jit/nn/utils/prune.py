@@ -27,7 +27,7 @@ class AmountError(UsageError, ValueError):
 
 
 class BasePruningMethod(ABC):
-    """A way to choose what is pruned: a subclass defines `compute_mask`, and says by `PRUNING_TYPE` what it looks at."""
+    """A way to choose what is pruned: a subclass defines `compute_mask`, and `PRUNING_TYPE`: what it looks at."""
 
     PRUNING_TYPE = "unstructured"
     """"unstructured" for single elements, "structured" for slices, "global" for several parameters as one."""
