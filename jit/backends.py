@@ -12,7 +12,6 @@ from typing import Any
 
 from jit.ir.settings import SETTINGS
 
-
 _WARNING = [False]
 """Whether operators without a deterministic algorithm were to warn only."""
 
@@ -22,7 +21,7 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
 
     Args:
         mode: True switches `cudnn.benchmark` off, whose measurements may choose differently from run to run.
-        warn_only: Kept, and asked for by `is_deterministic_algorithms_warn_only_enabled`: no operator has to be refused.
+        warn_only: Kept for `is_deterministic_algorithms_warn_only_enabled`: no operator has to be refused.
 
     >>> import jit
     >>> jit.use_deterministic_algorithms(True)

@@ -104,7 +104,9 @@ def grad(
     roots, leaves = _as_list(outputs), _as_list(inputs)
     keep = create_graph if retain_graph is None else retain_graph
     if is_grads_batched:
-        return _batched(roots, leaves, _weights(roots, grad_outputs), keep, create_graph, allow_unused, materialize_grads)
+        return _batched(
+            roots, leaves, _weights(roots, grad_outputs), keep, create_graph, allow_unused, materialize_grads
+        )
     found = run_backward(roots, _weights(roots, grad_outputs), leaves, keep, create_graph)
     if materialize_grads:
         return tuple(

@@ -19,7 +19,6 @@ from .engine import queue_callback
 from .nodes import Edge as GradientEdge
 from .nodes import Node, edge_of
 
-
 _REFUSED: ContextVar[str | None] = ContextVar("refused", default=None)
 """Why hooks for saved tensors are refused; None where they are not."""
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from jit.ir.errors import UsageError
-from jit.ir.geometry import contiguous_strides
 from jit.ir.layouts import strided
+from jit.ir.types import contiguous_strides
 from jit.runtime.arrays.arrays import room_of
 
 from .namespace import F

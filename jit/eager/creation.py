@@ -241,7 +241,7 @@ def _sharing(obj: Any) -> Tensor | None:
         return None
     if isinstance(obj, np.ndarray):
         return from_numpy(obj)
-    if hasattr(obj, "__dlpack__"):
+    if hasattr(obj, "__dlpack__") or type(obj).__name__ == "PyCapsule":
         return from_dlpack(obj)
     if hasattr(obj, "__cuda_array_interface__"):
         array = library_on(str(resolve("cuda"))).taken(obj)

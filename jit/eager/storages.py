@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from copy import deepcopy
 from typing import Any
 
 import numpy as np
 
 from jit.ir import dtypes
 from jit.ir.dtypes import DType
+from jit.ir.errors import UsageError
 from jit.runtime.arrays.arrays import room_of
 
 from .namespace import F
@@ -36,19 +36,23 @@ class TypedStorage:
             self.dtype = dtypes.as_dtype(dtype)
         self._hold(made_elements(self.dtype, device, *data))
 
-    def _hold(self, owner: Tensor) -> None:
+    def _hold(self, owner: Tensor, first: int = 0, count: int | None = None) -> None:
         self._owner = owner.detach()
         """A tensor in it."""
+        self._first, self._count = first, count
+        """The place of its first element, and the number of elements if it does not have all of them."""
 
     @classmethod
-    def of(cls, owner: Tensor) -> Any:
-        """The storage in which a tensor lies.
+    def of(cls, owner: Tensor, first: int = 0, count: int | None = None) -> Any:
+        """The storage in which a tensor lies, or a stretch of it.
 
         Args:
             owner: The tensor.
+            first: The place of the first element.
+            count: The number of elements; all that follow if left out.
         """
         made = object.__new__(cls)
-        made._hold(owner)
+        made._hold(owner, first, count)
         return made
 
     @classmethod
@@ -60,13 +64,14 @@ class TypedStorage:
             byte_order: "native", "little" or "big".
             options: `count` and `offset`, as numpy takes them.
         """
-        kind = cls.dtype.numpy.newbyteorder({"native": "=", "little": "<", "big": ">"}[byte_order])
+        order: Any = {"native": "=", "little": "<", "big": ">"}[byte_order]
+        kind = cls.dtype.numpy.newbyteorder(order)
         read = np.frombuffer(buffer, kind, **options).astype(cls.dtype.numpy)
         return cls.of(tensor_of(read))
 
     def _elements(self) -> Tensor:
         """A vector of all of it, which shares memory with the tensor."""
-        return F.as_strided(self._owner, [self.nbytes() // self._owner.element_size()], [1], 0)
+        return F.as_strided(self._owner, [self.nbytes() // self._owner.element_size()], [1], self._first)
 
     def elements_as(self, dtype: DType) -> Tensor:
         """All of it as a vector of a dtype that it holds, or, of bytes, of any.
@@ -78,10 +83,12 @@ class TypedStorage:
 
     def data_ptr(self) -> int:
         """The address of the first byte."""
-        return room_of(self._owner._defined())[0]
+        return room_of(self._owner._defined())[0] + self._first * self._owner.element_size()
 
     def nbytes(self) -> int:
         """The number of bytes."""
+        if self._count is not None:
+            return self._count * self._owner.element_size()
         return room_of(self._owner._defined())[1]
 
     def size(self) -> int:
@@ -109,7 +116,7 @@ class TypedStorage:
 
     def untyped(self) -> UntypedStorage:
         """The same memory as bytes."""
-        made: UntypedStorage = UntypedStorage.of(self._owner)
+        made: UntypedStorage = UntypedStorage.of(self._owner, self._first, self._count)
         return made
 
     @property
@@ -160,19 +167,24 @@ class TypedStorage:
         return iter(self.tolist())
 
     def __getitem__(self, index: Any) -> Any:
-        return type(self).of(self._elements()[index]) if isinstance(index, slice) else self.tolist()[index]
+        if not isinstance(index, slice):
+            return self.tolist()[index]
+        start, stop, step = index.indices(len(self))
+        if step != 1:
+            raise UsageError(f"a part of a storage has no gaps, but the step is {step}; take one of a tensor")
+        return type(self).of(self._owner, self._first + start, max(0, stop - start))
 
     def __setitem__(self, index: Any, value: Any) -> None:
         self._elements()[index] = value
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, TypedStorage) and self.data_ptr() == other.data_ptr()
+        return isinstance(other, TypedStorage) and (self.data_ptr(), len(self)) == (other.data_ptr(), len(other))
 
     def __hash__(self) -> int:
         return self.data_ptr()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        return type(self).of(deepcopy(self._owner, memo))
+        return memo.setdefault(id(self), self.clone())
 
     def __repr__(self) -> str:
         return f"{self.tolist()}\n[{self.type()} of size {len(self)}]"

@@ -28,7 +28,8 @@ else:
             "containers": "ModuleDict ModuleList Sequential",
             "convolution": "Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d",
             "everywhere":
-                "register_module_backward_hook register_module_buffer_registration_hook register_module_forward_hook "
+                "register_module_backward_hook register_module_buffer_registration_hook "
+                "register_module_forward_hook "
                 "register_module_forward_pre_hook register_module_full_backward_hook "
                 "register_module_full_backward_pre_hook register_module_module_registration_hook "
                 "register_module_parameter_registration_hook",
@@ -42,8 +43,8 @@ else:
                 "BCELoss BCEWithLogitsLoss CrossEntropyLoss HuberLoss KLDivLoss L1Loss MSELoss NLLLoss SmoothL1Loss",
             "modules": "Module",
             "normalisation":
-                "BatchNorm1d BatchNorm2d BatchNorm3d CrossMapLRN2d GroupNorm InstanceNorm1d InstanceNorm2d InstanceNorm3d LayerNorm "
-                "LocalResponseNorm RMSNorm",
+                "BatchNorm1d BatchNorm2d BatchNorm3d CrossMapLRN2d GroupNorm InstanceNorm1d InstanceNorm2d InstanceNorm3d "
+                "LayerNorm LocalResponseNorm RMSNorm",
             "parallel.wrapping": "DataParallel",
             "padding":
                 "CircularPad1d CircularPad2d CircularPad3d ConstantPad1d ConstantPad2d ConstantPad3d ReflectionPad1d "

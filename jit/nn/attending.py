@@ -137,7 +137,9 @@ def _check(query: Any, key: Any, value: Any, size: int, heads: int) -> bool:
             f"attention takes query, key and value of 2 or of 3 dims each, got the sizes {_sizes(query, key, value)}"
         )
     if query.shape[-1] != size:
-        raise AttentionShapeError(f"attention was made for vectors of size {size}, got the sizes {_sizes(query, key, value)}")
+        raise AttentionShapeError(
+            f"attention was made for vectors of size {size}, got the sizes {_sizes(query, key, value)}"
+        )
     if size % heads:
         raise ShapeError(
             f"vectors of size {size} cannot be cut into {heads} heads; pass a number that divides the size"

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from jit.eager import context
-from jit.eager.namespace import F
 from jit.ir.errors import ShapeError, UsageError
 
 from .convolution import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d

@@ -28,6 +28,13 @@ class IncompatibleKeys(NamedTuple):
     missing_keys: list[str]
     unexpected_keys: list[str]
 
+    def __repr__(self) -> str:
+        if not any(self):
+            return "<All keys matched successfully>"
+        return f"IncompatibleKeys(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
+
+    __str__ = __repr__
+
 
 IncompatibleKeys.__module__ = "jit.nn.modules"  # where pickles look for it
 
@@ -53,6 +60,8 @@ class StateLoad:
         """A copy of the state dict, which hooks may change."""
         self.metadata: Mapping[str, Any] = getattr(state_dict, "_metadata", {})
         """What the state dict says of each module, such as the version of its state, by the module's name."""
+        self.by_themselves = {path: inner for path, inner in module.named_modules() if loads_by_itself(inner)}
+        """The modules that load their own part in their own way."""
         self.found = IncompatibleKeys([], [])
         self.faults: list[str] = []
 
@@ -64,9 +73,10 @@ class StateLoad:
         """
         self._call_load_hooks()
         extra = {name: self.given.pop(name) for name in list(self.given) if name.split(".")[-1] == EXTRA}
-        own = members_of(self.module)
+        own = {n: v for n, v in members_of(self.module).items() if not self._is_left_to_module(n)}
         given = self._compared(own)
         self._set_extra_states(extra)
+        self._load_by_modules()
         watched = any(module._state_hooks["loaded"] for module in self.module.modules())
         self._refuse(self.faults, self.strict and not watched)
         with context.no_grad():
@@ -83,9 +93,24 @@ class StateLoad:
     def _call_load_hooks(self) -> None:
         names = self.found.missing_keys, self.found.unexpected_keys
         for path, module in self.module.named_modules():
+            prefix, metadata = f"{path}." if path else "", self.metadata.get(path, {})
+            module._complete_state(self.given, prefix, metadata.get("version"))
             for hook in tuple(module._state_hooks["load"].values()):
-                metadata = self.metadata.get(path, {})
-                hook(module, self.given, f"{path}." if path else "", metadata, self.strict, *names, self.faults)
+                hook(module, self.given, prefix, metadata, self.strict, *names, self.faults)
+
+    def _is_left_to_module(self, name: str) -> bool:
+        """Whether a name belongs to the own part of a module that loads it in its own way."""
+        for path, module in self.by_themselves.items():
+            inner = name[len(path) + 1 :] if path else name
+            if (not path or name.startswith(f"{path}.")) and inner.partition(".")[0] not in module._modules:
+                return True
+        return False
+
+    def _load_by_modules(self) -> None:
+        names = self.found.missing_keys, self.found.unexpected_keys
+        for path, module in self.by_themselves.items():
+            prefix, metadata = f"{path}." if path else "", self.metadata.get(path, {})
+            module._load_from_state_dict(self.given, prefix, metadata, True, *names, self.faults)
 
     def _call_loaded_hooks(self) -> None:
         for module in reversed(list(self.module.modules())):
@@ -95,7 +120,8 @@ class StateLoad:
     def _compared(self, own: dict[str, Any]) -> dict[str, Tensor]:
         """The tensors given for members that the module has; names and sizes that do not match are noted."""
         self.found.missing_keys.extend(name for name in own if name not in self.given)
-        self.found.unexpected_keys.extend(name for name in self.given if name not in own)
+        left = (name for name in self.given if name not in own and not self._is_left_to_module(name))
+        self.found.unexpected_keys.extend(left)
         given: dict[str, Tensor] = {}
         for name, value in self.given.items():
             if name in own and not isinstance(value, (Tensor, np.ndarray, np.generic)):
@@ -137,6 +163,47 @@ def members_of(module: Module) -> dict[str, Any]:
         for name, value in (*inner._parameters.items(), *inner._buffers.items())
         if value is not None and name not in inner._transient_buffers
     }
+
+
+def own_members(module: Module) -> list[tuple[str, Any]]:
+    """The parameters and persistent buffers of a module itself, by name."""
+    members = (*module._parameters.items(), *module._buffers.items())
+    return [(name, value) for name, value in members if value is not None and name not in module._transient_buffers]
+
+
+def loads_by_itself(module: Module) -> bool:
+    """Whether the class of a module defines its own `_load_from_state_dict`."""
+    return type(module)._load_from_state_dict.__module__ != f"{__package__}.modules"
+
+
+def load_own(
+    module: Module, state: Mapping[str, Any], prefix: str, strict: bool, missing: list[str], unexpected: list[str],
+    faults: list[str],
+) -> None:  # fmt: skip
+    """Load a module's own part of a state dict.
+
+    Args:
+        module: The module.
+        state: The state dict.
+        prefix: The beginning of the module's names in it.
+        strict: Whether names that do not match are noted.
+        missing: Gets the names that the state dict lacks.
+        unexpected: Gets the names that the module lacks.
+        faults: Gets what else is wrong.
+    """
+    members = dict(own_members(module))
+    for name, own in members.items():
+        given = state.get(prefix + name)
+        if given is None:
+            missing.extend([prefix + name] if strict else [])
+        elif not _fit(own, asarray(given)):
+            faults.append(_size_fault(prefix + name, own, asarray(given)))
+        else:
+            with context.no_grad():
+                own.copy_(asarray(given))
+    if strict:
+        ends = (name[len(prefix) :] for name in state if name.startswith(prefix))
+        unexpected.extend(prefix + end for end in ends if end.partition(".")[0] not in {**members, **module._modules})
 
 
 def _fit(own: Tensor, given: Tensor) -> bool:

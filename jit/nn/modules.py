@@ -18,7 +18,7 @@ from jit.ir.errors import KindError, MemberError, NamingError, UnwrittenError, U
 
 from .calling import ForwardHook, HookedCall
 from .everywhere import registered
-from .loading import EXTRA, IncompatibleKeys, StateLoad
+from .loading import EXTRA, IncompatibleKeys, StateLoad, load_own, own_members
 from .parameter import Parameter, forget_gradient, is_lazy
 from .places import FILES, alias, find
 from .registration import Registration
@@ -396,18 +396,31 @@ class Module(Registration):
         getattr(state, "_metadata", {})[prefix[:-1]] = metadata
         for hook in tuple(self._state_hooks["save"].values()):
             hook(self, prefix, keep_vars)
-        for name, value in (*self._parameters.items(), *self._buffers.items()):
-            if value is not None and name not in self._transient_buffers:
-                state[prefix + name] = value if keep_vars or is_lazy(value) else F.detach(value)
+        self._save_to_state_dict(state, prefix, keep_vars)
         for name, module in self._modules.items():
             if module is not None:
                 module.state_dict(destination=state, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
-        if self._has_extra_state():
-            state[f"{prefix}{EXTRA}"] = self.get_extra_state()
         for hook in tuple(self._state_hooks["saved"].values()):
             replaced = hook(self, state, prefix, metadata)
             state = state if replaced is None else replaced
         return state
+
+    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
+        """Add the module's own part of a state dict, without the modules inside; subclasses may save otherwise."""
+        for name, value in own_members(self):
+            destination[prefix + name] = value if keep_vars or is_lazy(value) else F.detach(value)
+        if self._has_extra_state():
+            destination[f"{prefix}{EXTRA}"] = self.get_extra_state()
+
+    def _load_from_state_dict(
+        self, state_dict: Mapping[str, Any], prefix: str, local_metadata: Mapping[str, Any], strict: bool,
+        missing_keys: list[str], unexpected_keys: list[str], error_msgs: list[str],
+    ) -> None:  # fmt: skip
+        """Load the module's own part of a state dict; subclasses may load otherwise."""
+        load_own(self, state_dict, prefix, strict, missing_keys, unexpected_keys, error_msgs)
+
+    def _complete_state(self, state_dict: dict[str, Any], prefix: str, version: int | None) -> None:
+        """Add what state dicts of older versions lack; subclasses do."""
 
     def get_extra_state(self) -> Any:
         """State that is no tensor, for the state dict; subclasses define it together with `set_extra_state`.

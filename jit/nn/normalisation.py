@@ -20,6 +20,7 @@ class _RunningNorm(Module):
 
     ranks: tuple[int, ...] = ()
     """The numbers of dims that an input may have."""
+    _version = 2
 
     def __init__(
         self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True,
@@ -37,6 +38,12 @@ class _RunningNorm(Module):
         self.register_buffer("running_var", F.ones((num_features,), device=device, dtype=dtype) if tracked else None)
         self.register_buffer("num_batches_tracked", F.zeros((), device=device, dtype=dtypes.int64) if tracked else None)
         self.reset_parameters()
+
+    def _complete_state(self, state_dict: dict[str, Any], prefix: str, version: int | None) -> None:
+        """Add the count of batches, which state dicts of the first version lack."""
+        name = f"{prefix}num_batches_tracked"
+        if (version is None or version < 2) and self.num_batches_tracked is not None and name not in state_dict:
+            state_dict[name] = F.zeros((), dtype=dtypes.int64)
 
     def reset_running_stats(self) -> None:
         """Reset the running statistics."""

@@ -70,7 +70,7 @@ class _Uninitialized(Tensor):
         """
         home = resolve(self.device if device is None else device)
         kept = self.dtype if dtype is None else dtype
-        self.__class__ = self.cls_to_become  # type: ignore[assignment]
+        self.__class__ = self.cls_to_become
         self.data = F.empty(tuple(shape) if isinstance(shape, Iterable) else (shape,), dtype=kept, device=home)
 
     def share_memory_(self) -> NoReturn:

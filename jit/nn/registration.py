@@ -102,7 +102,9 @@ class Registration(Network):
         no offence."""
         return self._state_hooks["loaded"].register(hook)
 
-    def _register_load_state_dict_pre_hook(self, hook: Callable[..., Any], with_module: bool = False) -> RemovableHandle:
+    def _register_load_state_dict_pre_hook(
+        self, hook: Callable[..., Any], with_module: bool = False
+    ) -> RemovableHandle:
         """`register_load_state_dict_pre_hook` under the name by which libraries know it; without the module unless
         `with_module`."""
         return self._state_hooks["load"].register(hook if with_module else WithoutModule(hook))

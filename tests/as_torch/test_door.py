@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+import jit
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -163,3 +165,23 @@ def test_tracing_gives_up_where_it_cannot(start):
     )
     assert done.stdout.split() == ["4.0"] * 5
     assert "traced: Net, 0 of 5 calls from recordings; not traced any more:" in done.stderr
+
+
+def test_tensors_of_random_numbers_for_tests():
+    from jit.as_torch.stand_ins.testing import make_tensor
+
+    for dtype in (jit.bool, jit.uint8, jit.int64, jit.float16, jit.float32, jit.complex64):
+        made = make_tensor((20, 20), dtype=dtype, device="cpu")
+        assert made.dtype is dtype and made.shape == (20, 20)
+        parts = jit.view_as_real(made) if dtype.is_complex else made.to(jit.float64)
+        assert parts.min() >= -9 and parts.max() <= 9
+    assert make_tensor(300, dtype=jit.int8, low=-1, high=1).unique().tolist() == [-1, 0]
+    assert make_tensor(300, dtype=jit.int8, low=0, high=2, exclude_zero=True).unique().tolist() == [1]
+    gapped = make_tensor(3, 4, dtype=jit.float32, noncontiguous=True, requires_grad=True)
+    assert not gapped.is_contiguous() and gapped.requires_grad and gapped.is_leaf
+    assert make_tensor(9, dtype=jit.float32, low=-1e39, high=1e39).isfinite().all()
+    for wrong in ({"low": 3, "high": 3}, {"low": 5, "high": 2}, {"low": 300, "high": 400}, {"requires_grad": True}):
+        with pytest.raises(ValueError, match="make_tensor"):
+            make_tensor(2, dtype=jit.uint8, **wrong)
+    with pytest.raises(ValueError, match="not both"):
+        make_tensor(2, dtype=jit.float32, noncontiguous=True, memory_format=jit.channels_last)

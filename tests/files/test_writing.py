@@ -229,3 +229,13 @@ def test_a_kill_leaves_the_old_file_or_the_new_one(tmp_path):
             process.send_signal(signal.SIGKILL)
         found = jit.load(path)
         assert found["turn"] == -1 or found["x"].eq(found["turn"]).all()
+
+
+def test_storages_and_attributes_come_back():
+    t = jit.arange(4.0)
+    t.note, parameter = "kept", jit.nn.Parameter(jit.ones(2))
+    parameter.decays = False
+    back = jit.load(saved([t, t.storage(), jit.IntStorage([1, 2]), parameter, t.untyped_storage()]))
+    assert back[0].note == "kept" and back[3].decays is False and type(back[3]) is jit.nn.Parameter
+    assert isinstance(back[1], jit.FloatStorage) and back[1].data_ptr() == back[0].data_ptr()
+    assert back[2].tolist() == [1, 2] and back[4].data_ptr() == back[0].data_ptr()

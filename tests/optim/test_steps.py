@@ -141,3 +141,25 @@ def test_without_the_option_a_step_has_no_history() -> None:
     (y * y).sum().backward()
     optimizer.step()
     assert y.is_leaf and y.grad_fn is None
+
+
+def test_hooks_on_the_steps_of_all_optimizers():
+    from jit.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+    seen, parameter = [], jit.nn.Parameter(jit.ones(1))
+    optimizers = [jit.optim.SGD([parameter], lr=0.1), jit.optim.Adam([parameter])]
+    optimizers[0].register_step_pre_hook(lambda *given: seen.append("own before"))
+    optimizers[0].register_step_post_hook(lambda *given: seen.append("own after"))
+    before = register_optimizer_step_pre_hook(lambda each, *given: seen.append(f"before {type(each).__name__}"))
+    with before, register_optimizer_step_post_hook(lambda optimizer, *given: seen.append("after")):
+        for optimizer in optimizers:
+            optimizer.step()
+    optimizers[1].step()
+    assert seen == ["before SGD", "own before", "own after", "after", "before Adam", "after"]
+
+
+def test_lbfgs_steps_where_nothing_descends():
+    parameter = jit.nn.Parameter(jit.ones(2))
+    optimizer = jit.optim.LBFGS([parameter], 0.01, tolerance_grad=-float("inf"))
+    assert optimizer.step(lambda: jit.tensor([10])).item() == 10
+    assert parameter.tolist() == [1.0, 1.0]

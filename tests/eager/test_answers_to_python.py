@@ -1,0 +1,73 @@
+"""What tensors answer where Python, or a program by an old way of writing, asks in its own manner."""
+
+import numpy as np
+import pytest
+
+import jit
+
+UNKNOWN = type("Unknown", (), {})()
+NAMES = ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift", "rshift"]
+
+
+@pytest.mark.parametrize("name", [f"__{form}{name}__" for name in NAMES for form in ("", "r")] + ["__lt__", "__ge__"])
+def test_operators_leave_foreign_classes_to_python(name):
+    assert getattr(jit.ones(2, 2), name)(UNKNOWN) is NotImplemented
+
+
+@pytest.mark.parametrize("name", [f"__i{name}__" for name in NAMES if name != "matmul"])
+def test_operators_in_place_leave_foreign_classes_to_python(name):
+    assert getattr(jit.ones(2, 2), name)(UNKNOWN) is NotImplemented
+
+
+@pytest.mark.parametrize("other", [None, "text", [1, 2], {}, (1,)])
+def test_pythons_own_values_are_refused_with_a_sentence(other):
+    with pytest.raises(jit.SchemaError, match="declaration"):
+        jit.ones(2) - other
+
+
+def test_slices_of_sizes_are_sizes():
+    sizes = jit.ones(2, 3, 4).shape
+    assert sizes[1:].numel() == 12 and sizes[:0].numel() == 1 and sizes[::2] == (2, 4)
+    assert type(sizes[-1]) is int and type(sizes[1:]) is jit.Size
+
+
+def test_tensors_of_one_element_are_numbers_in_lists():
+    one, row = jit.tensor([1]), jit.tensor([2, 3])
+    assert jit.tensor([one, 2, row[0]]).tolist() == [1, 2, 2]
+    assert jit.tensor([(one, 5), (row[1], 6)]).tolist() == [[1, 5], [3, 6]]
+    assert jit.tensor([np.array([1]), np.array([2])]).shape == (2, 1)
+
+
+def test_ranges_are_written_into_out():
+    for numbers, expected in (((1, 0, -1), [1.0, 0.0]), ((0.5, 2), [0.5, 1.5]), ((0, 1, 0.5), [0.0, 0.5, 1.0])):
+        out = jit.tensor(())
+        assert jit.range(*numbers, out=out) is out and out.tolist() == expected
+        assert jit.range(*numbers).tolist() == expected
+    whole = jit.zeros(2, dtype=jit.int64)
+    assert jit.range(3, 4, out=whole).tolist() == whole.tolist() == [3, 4]
+
+
+def test_places_as_many_times_as_counts_say():
+    assert jit.repeat_interleave(jit.tensor([2, 0, 3])).tolist() == [0, 0, 2, 2, 2]
+    assert jit.repeat_interleave(jit.tensor([1, 1]), output_size=2).tolist() == [0, 1]
+    assert jit.repeat_interleave(jit.tensor([], dtype=jit.int64)).shape == (0,)
+    f = jit.trace(lambda n: jit.repeat_interleave(n, output_size=3))
+    for counts in ([2, 1], [0, 3], [1, 2]):
+        n = jit.tensor(counts)
+        assert f(n).tolist() == jit.repeat_interleave(n).tolist()
+
+
+def test_inference_tensors_are_told_by_a_function():
+    with jit.inference_mode():
+        made = jit.ones(1)
+    assert jit.is_inference(made) and not jit.is_inference(made.clone())
+
+
+def test_modes_of_determinism():
+    assert not jit.is_deterministic_algorithms_warn_only_enabled()
+    try:
+        jit.use_deterministic_algorithms(True, warn_only=True)
+        assert jit.is_deterministic_algorithms_warn_only_enabled() and jit.are_deterministic_algorithms_enabled()
+    finally:
+        jit.use_deterministic_algorithms(False)
+    assert not jit.is_deterministic_algorithms_warn_only_enabled()
