@@ -25,7 +25,7 @@ NAMING = {
     "passes/distribute.py": (1, "the rule: x + 0 is x, where zeros are joined"),
     "passes/join_products.py": (4, "the rule: products by one matrix, joined, are one product"),
     "passes/lift_numbers.py": (2, "the rule: numbers beside sums of tensors become operands"),
-    "passes/peephole.py": (32, "the rules: what pairs of operators come to"),
+    "passes/peephole.py": (33, "the rules: what pairs of operators come to"),
     "passes/place_draws.py": (1, "the rule: a draw goes on where the one before it began"),
     "passes/support/written_attention.py": (26, "the rule: products and a softmax are attention, and their gradients"),
     "passes/straighten.py": (16, "the rules: the spellings that kernels know"),

@@ -30,9 +30,9 @@ def peephole(graph: Graph) -> bool:
     11. `copy(y, x)`, which is what `y.copy_(x)` leaves in y, is x if x has y's type and is new memory: the activation
         that an operator computes "in place".
 
-    In every case the result has x's type. Cases 5, 6, 9 and 11 leave values alone that escape (Note [Escaping values]), for
-    in eager mode these are new memory; the others hand out x's memory in eager mode too. Cases 4, 7 and 8 apply where
-    sizes and layout are the same in every run. What replaced nodes leave unused goes in dce.
+    In every case the result has x's type. Cases 5, 6, 9 and 11 leave values alone that escape (Note [Escaping values]),
+    for in eager mode these are new memory; the others hand out x's memory in eager mode too. Cases 4, 7 and 8 apply
+    where sizes and layout are the same in every run. What replaced nodes leave unused goes in dce.
 
     Note [Not simplified]
         `x + 0` for floats    -0.0 + 0 is 0.0; neither is `x + -0.0`, which a reader would take for a slip
@@ -263,7 +263,7 @@ def _is_read_as_it_lies(node: Node, source: Value) -> bool:
 
 # Case 11
 def _overwritten(node: Node, graph: _Simplifier) -> Outcome:
-    target, source = node.inputs if len(node.inputs) == 2 else node.inputs * 2
+    target, source = node.inputs[0], node.inputs[-1]
     if source.is_input or source.stage != node.stage or not _is_known(source) or source.type != target.type:
         return None
     alone = len(source.uses) == 1 or graph.is_temporary(node)

@@ -54,6 +54,13 @@ def test_is_x(lines: str) -> None:
     assert simplified(lines) == IS_X
 
 
+def test_what_is_written_over_a_tensor_is_what_it_becomes() -> None:
+    lines = f"%y : {ROW} = aten::neg(%x) %w : {ROW} = aten::relu(%y) %z : {ROW} = aten::copy(%y, %w)"
+    assert simplified(lines) == f"%y : {ROW} = aten::neg(%x); %w : {ROW} = aten::relu(%y); prim::Print(%w)"
+    many = lines + " prim::Print(%w)"
+    assert simplified(many).endswith("prim::Print(%w); prim::Print(%w)")
+
+
 def test_integers_may_add_nothing() -> None:
     assert simplified("%z : Int(2) = aten::add(%x, 0)", "%x : Int(2)") == IS_X
     assert simplified("%z : Int(2) = aten::add(0, %x)", "%x : Int(2)") == IS_X
@@ -105,6 +112,11 @@ def test_two_become_one(lines: str, expected: str) -> None:
          "%x : Float(2, 3, strides=[1, 2])"),
         ("%z : Float(2, 3) = aten::contiguous(%x)", "%x : Float(2, 3, strides=[1, 2])"),
         ("%z : Float(2) = aten::clone(%x)", "%x : Float(2)"),
+        ("%z : Float(2) = aten::copy(%x, %w)", "%x : Float(2), %w : Float(2)"),  # the caller may write to w
+        ("%y : Float(3) = aten::neg(%w) %z : Float(2, 3) = aten::copy(%x, %y)", "%x : Float(2, 3), %w : Float(3)"),
+        ("%y : Float(2) = aten::neg(%w) %z : Double(2) = aten::copy(%x, %y)", "%x : Double(2), %w : Float(2)"),
+        ("%y : Float(3, 2, strides=[1, 3]) = aten::t(%w) %z : Float(3, 2) = aten::copy(%x, %y)",
+         "%x : Float(3, 2), %w : Float(2, 3)"),
         ("%y : Float(6) = aten::view[size=[6]](%x) %z : Float(6) = aten::clone(%y)", "%x : Float(2, 3)"),
         ("%y : Float(2) = aten::neg(%x) %z : Float(2) = aten::clone(%y) prim::Print(%y)", "%x : Float(2)"),
         ("%z : Float(batch, 3) = aten::view[size=[2, 3]](%x)", "%x : Float(batch, 3)"),

@@ -46,6 +46,8 @@ CASES: dict[str, Any] = {
     "dilated": (1, 3, 9, (20, 19), (3, 3), 1, 2, 2, 1),
     "dilated and strided": (1, 3, 9, (20, 19), (3, 4), 2, 3, (2, 3), 1),
     "more padding than kernel": (1, 2, 8, (6, 5), (2, 2), 1, 4, 1, 1),
+    "half a vector at the end": (2, 5, 19, (7, 7), (3, 3), 1, 1, 1, 1),
+    "half a vector at the end, many channels": (1, 150, 9, (3, 7), (3, 3), 1, 1, 1, 1),
     "narrow": (3, 4, 8, (9, 4), (3, 3), 1, 1, 1, 1),
     "one place": (2, 6, 11, (3, 3), (3, 3), 1, 0, 1, 1),
     "groups": (2, 6, 24, (9, 17), (3, 3), 1, 1, 1, 3),

@@ -280,6 +280,56 @@ def test_convolutions_of_doubles(monkeypatch):
     check(lambda x, w, b, *n: batch_norm(jit.conv2d(x, w, b, **window), *n).clamp(0, 6), arrays, monkeypatch)
 
 
+def kinds(function, arrays, monkeypatch, count=1):
+    return [type(work) for work in tiled(check(function, arrays, monkeypatch, count))]
+
+
+IN_REGISTERS = [name for name in CONVOLUTIONS if name != "depthwise, dilated"]
+
+
+@pytest.mark.parametrize("name", IN_REGISTERS)
+def test_short_epilogues_stay_in_registers(name, monkeypatch):
+    arrays, window = conv_arrays(name)
+    x, w, b, *norm = arrays
+    (y,) = normal(np.asarray(jit.conv2d(jit.from_numpy(x), jit.from_numpy(w), **window)).shape)
+    (c,) = normal((w.shape[0], 1, 1))
+    for function, more in (
+        (lambda x, w, b, *n: batch_norm(jit.conv2d(x, w, b, **window), *n).clamp(0, 6), (b, *norm)),
+        (lambda x, w, b, y, *n: jit.relu(batch_norm(jit.conv2d(x, w, b, **window), *n) + y), (b, y, *norm)),
+        (lambda x, w, y: (jit.conv2d(x, w, **window) - y) * y, (y,)),
+        (lambda x, w, c: jit.conv2d(x, w, **window) * c + 1, (c,)),
+    ):
+        assert kinds(function, [x, w, *more], monkeypatch) == [Finished]
+
+
+@pytest.mark.parametrize("name", IN_REGISTERS)
+def test_long_or_crooked_ones_do_not(name, monkeypatch):
+    arrays, window = conv_arrays(name)
+    x, w = arrays[:2]
+    shape = np.asarray(jit.conv2d(jit.from_numpy(x), jit.from_numpy(w), **window)).shape
+    row, wide = normal(shape[3:])[0], normal(shape, dtype=np.float64)[0]
+    for function, more in (
+        (lambda x, w: jit.erf(jit.tanh(jit.conv2d(x, w, **window))), ()),
+        (lambda x, w: jit.conv2d(x, w, **window).to(jit.float64) * 2, ()),
+        (lambda x, w, row: jit.conv2d(x, w, **window) * row, (row,)),
+        (lambda x, w, wide: jit.conv2d(x, w, **window) * wide.to(jit.float32), (wide,)),
+    ):
+        graph = graph_of(function, [x, w, *more])
+        planned = PlannedEngine(graph)
+        same_bits(in_two_steps(graph, [x, w, *more], monkeypatch), planned.run(0, [x, w, *more])[0])
+        assert Finished not in map(type, tiled(planned))
+
+
+def test_numbers_that_are_no_numbers_pass_through_registers(monkeypatch):
+    arrays, window = conv_arrays("plain")
+    arrays[0].flat[::7], arrays[0].flat[3::11] = np.nan, -np.inf
+    function = lambda x, w, b, *n: batch_norm(jit.conv2d(x, w, b, **window), *n).clamp(-0.0, 6)  # noqa: E731
+    graph = graph_of(function, arrays)
+    found = PlannedEngine(graph).run(0, arrays)[0]
+    assert np.isnan(found[0]).any() and not np.isnan(found[0]).all()
+    same_bits(in_two_steps(graph, arrays, monkeypatch), found)
+
+
 def test_a_relu_alone_stays_in_registers(monkeypatch):
     arrays, window = conv_arrays("plain")
     planned = check(lambda x, w: jit.relu(jit.conv2d(x, w, **window)), arrays[:2], monkeypatch, 0)

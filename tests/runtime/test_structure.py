@@ -14,18 +14,32 @@ from jit.runtime.kernels.nest_work import NestWork
 from jit.runtime.kernels.work import Work
 from jit.runtime.plans.plan import PlannedEngine
 from jit.runtime.plans.restored import RestoredEngine
-from jit.runtime.products import blas, conv, conv_weight, matvec, packed, pooling, row_sums, tiled, transposing
+from jit.runtime.products import (
+    blas,
+    conv,
+    conv_weight,
+    depthwise,
+    finished,
+    matvec,
+    packed,
+    pooling,
+    row_sums,
+    tiled,
+    transposing,
+)
 from tests.test_layering import PACKAGE, Import, imports_of, python_files
 
 KINDS = (
     NestWork, blas.BlasProduct, matvec.MatrixVector, packed.PackedProduct, conv.ConvolutionWork,
+    depthwise.DepthwiseRows, finished.Finished,
     conv_weight.WeightGradient, pooling.MaxPoolWork, pooling.MeanPoolWork, pooling.MaxUnpoolWork,
     row_sums.RowSums, tiled.Tiled, transposing.Transposing,
 )  # fmt: skip
 """Every kind of work."""
 ENGINES = (Interpreter, PlannedEngine, RestoredEngine)
 UNASKED = {"Nest", "NestWork", "Split", "BlasProduct", "MatrixVector", "PackedProduct", "ConvolutionWork",
-           "WeightGradient", "MaxPoolWork", "MeanPoolWork", "MaxUnpoolWork", "RowSums", "Tiled", "Transposing",
+           "DepthwiseRows", "Finished", "WeightGradient", "MaxPoolWork", "MeanPoolWork", "MaxUnpoolWork", "RowSums",
+           "Tiled", "Transposing",
            "Interpreter", "PlannedEngine", "RestoredEngine"}  # fmt: skip
 """Classes that no file of the runtime asks for: neither kinds of work nor engines."""
 
@@ -82,7 +96,7 @@ def subclasses(kind: Any) -> set[Any]:
 
 
 def test_the_list_of_kinds_is_whole():
-    assert {kind for kind in subclasses(Work) if kind.__name__ != "Tileable"} == set(KINDS)
+    assert {kind for kind in subclasses(Work) if kind.__name__ not in ("Tileable", "Finishable")} == set(KINDS)
 
 
 @pytest.mark.parametrize("engine", ENGINES, ids=[engine.__name__ for engine in ENGINES])

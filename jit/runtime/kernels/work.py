@@ -85,6 +85,10 @@ class Work(Protocol):
         """The work as it is done tile by tile, so that a pointwise kernel can follow each tile; None if it is not."""
         return None
 
+    def in_registers(self) -> Finishable | None:
+        """The work as one behind whose sums a short epilogue is computed before they are stored; None if it is not."""
+        return None
+
     def moved_bytes(self, operands: int) -> int:
         """The bytes that are read and written at least, given the bytes of all operands."""
         return operands
@@ -146,3 +150,10 @@ class Tileable(Work, Protocol):
 
     def pieces(self, starts: Any, sizes: Any, in_place: bool) -> Pieces:
         """The calls for tiles: where they are in the whole result, or each a row-major array of its own."""
+
+
+class Finishable(Tileable, Protocol):
+    """A product that can finish its sums in registers, see `products.finishing`."""
+
+    def finished_by(self, finish: Any) -> int:
+        """The address of the function that stores what a finish makes of the sums."""

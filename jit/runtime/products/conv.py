@@ -38,8 +38,8 @@ from ..kernels.sized import at_sizes
 from ..kernels.work import TILE_BYTES, Pieces, Work, even
 from ..llvm.product_tiles import ELEMENT, lanes_of, tile_sizes
 from ..targets.target import Target
-from .finishing import Finish
 from .conv_code import BLOCK, FIELDS, WIDE, ConvShape, compiled
+from .finishing import Finish
 
 Triple = tuple[int, int, int]
 _STRIP_BYTES = 3 << 17
@@ -137,13 +137,12 @@ class ConvolutionWork(Work):
         """The address of `i32 kernel(ptr data, ptr geometry)`."""
         return self.finished_by(None)
 
-    @property
-    def finishes(self) -> bool:
-        """Whether there is code with a finish, see `finishing`."""
-        return not self.is_depthwise
+    def in_registers(self) -> ConvolutionWork | None:
+        """The work as it is, unless it is depthwise and writes scattered vectors."""
+        return None if self.is_depthwise else self
 
     def finished_by(self, finish: Finish | None) -> int:
-        """The function that stores what a finish makes of the sums."""
+        """The address of the function that stores what a finish makes of the sums."""
         tile, block = tile_sizes()[0], BLOCK
         rows = self.groups % block if self.is_depthwise else self.filters % tile
         last = (self.vectors - 1) % tile_sizes()[1] + 1

@@ -108,7 +108,7 @@ class FinishingWriter(TileWriter):
              self.word("%geometry", at + 1))
             for at, reading in zip(itertools.count(fields, 2), finish.readings if finish else ())
         ]  # fmt: skip
-        """For each reading of the finish, where it begins and its step from filter to filter, in bytes."""
+        """The start of each reading of the finish, and its step from filter to filter, in bytes."""
 
     def beside(self, place: Word, mask: str = "") -> Callable[[Word], Vector]:
         """A load from an array that lies as y does of what is at a place of y."""

@@ -72,17 +72,25 @@ class DepthwiseRows(ConvolutionWork):
         return -(-row // vector) * vector
 
     @property
+    def effort(self) -> int:
+        """The number of multiplications."""
+        return self.panels * self.window.taps * self.window.number
+
+    @property
     def kept(self) -> tuple[Any, ...]:
         """No arrays: the geometry holds no address."""
         return ()
 
-    @property
-    def finishes(self) -> bool:
-        """True: sums of any convolution by rows can be finished."""
-        return True
+    def function(self) -> int:
+        """The address of `i32 kernel(ptr data, ptr geometry)`."""
+        return self.finished_by(None)
+
+    def in_registers(self) -> DepthwiseRows:
+        """The work as it is."""
+        return self
 
     def finished_by(self, finish: Finish | None) -> int:
-        """The function that stores what a finish makes of the sums."""
+        """The address of the function that stores what a finish makes of the sums."""
         w, lanes = self.window, self._vector_bytes // self.dtype.itemsize
         return _compiled(
             _RowsShape(

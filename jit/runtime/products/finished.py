@@ -10,9 +10,8 @@ import numpy as np
 
 from jit.ir.types import contiguous_strides
 
-from ..kernels.nest import Access, Nest, Operand
-from ..kernels.work import Sizes, Work
-from .conv import ConvolutionWork
+from ..kernels.nest import Access, Operand
+from ..kernels.work import Finishable, Sizes, Work
 from .finishing import Finish, Reading, finish_of
 from .tiled import Epilogue
 
@@ -21,13 +20,13 @@ from .tiled import Epilogue
 class Finished(Work):
     """A convolution with its epilogue. Operands: what the convolution reads, what else the nest reads, the result."""
 
-    product: ConvolutionWork
+    product: Finishable
     epilogue: Epilogue
     finish: Finish
 
     @property
     def panels(self) -> int:
-        """Those of the convolution."""
+        """The parts of the convolution."""
         return self.product.panels
 
     @property
@@ -70,10 +69,10 @@ def _step(access: Access, axes: Sizes) -> int:
     return access.strides[2] if axes[2] > 1 else access.strides[1]
 
 
-def finished(product: ConvolutionWork, epilogue: Epilogue) -> Finished | None:
+def finished(product: Finishable, epilogue: Epilogue) -> Finished | None:
     """The two as one function, if the epilogue is short and reads nothing but what it can find."""
     nest, (step,) = epilogue.nest, epilogue.nest.steps
-    if not product.finishes or epilogue.home is None or len(nest.outputs) != 1 or len(step.results) != 1:
+    if epilogue.home is None or len(nest.outputs) != 1 or len(step.results) != 1:
         return None
     if any(buffer.dtype is not product.dtype for buffer in nest.inputs):
         return None
