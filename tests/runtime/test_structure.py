@@ -14,17 +14,28 @@ from jit.runtime.kernels.nest_work import NestWork
 from jit.runtime.kernels.work import Work
 from jit.runtime.plans.plan import PlannedEngine
 from jit.runtime.plans.restored import RestoredEngine
-from jit.runtime.products import blas, conv, conv_weight, matvec, packed, pooling, row_sums, tiled, transposing
+from jit.runtime.products import (
+    blas,
+    by_lines,
+    conv,
+    conv_weight,
+    matvec,
+    packed,
+    pooling,
+    row_sums,
+    tiled,
+    transposing,
+)
 from tests.test_layering import PACKAGE, Import, imports_of, python_files
 
 KINDS = (
-    NestWork, blas.BlasProduct, matvec.MatrixVector, packed.PackedProduct, conv.ConvolutionWork,
+    NestWork, blas.BlasProduct, matvec.MatrixVector, by_lines.ProductByLines, packed.PackedProduct, conv.ConvolutionWork,
     conv_weight.WeightGradient, pooling.MaxPoolWork, pooling.MeanPoolWork, pooling.MaxUnpoolWork,
     row_sums.RowSums, tiled.Tiled, transposing.Transposing,
 )  # fmt: skip
 """Every kind of work."""
 ENGINES = (Interpreter, PlannedEngine, RestoredEngine)
-UNASKED = {"Nest", "NestWork", "Split", "BlasProduct", "MatrixVector", "PackedProduct", "ConvolutionWork",
+UNASKED = {"Nest", "NestWork", "Split", "BlasProduct", "MatrixVector", "ProductByLines", "PackedProduct", "ConvolutionWork",
            "WeightGradient", "MaxPoolWork", "MeanPoolWork", "MaxUnpoolWork", "RowSums", "Tiled", "Transposing",
            "Interpreter", "PlannedEngine", "RestoredEngine"}  # fmt: skip
 """Classes that no file of the runtime asks for: neither kinds of work nor engines."""

@@ -96,6 +96,10 @@ class TileWriter(Routine):
         """The value of a register of `turns` in the next turn."""
         self._write(f"{register}.next = add i64 {register}, {step}")
 
+    def follow(self, register: Word, value: Word) -> None:
+        """A register of `turns` has some value in the next turn."""
+        self._write(f"{register}.next = add i64 {value}, 0")
+
     def sums(
         self, rows: Sequence[Word], row_step: Word | int, panel: Word, vectors: int, count: Word,
         starts: dict[tuple[int, int], Vector] | None = None,
@@ -157,6 +161,20 @@ class TileWriter(Routine):
     def store(self, value: Vector, address: Word) -> None:
         """A vector to memory."""
         self._write(f"store {self.vector} {value}, ptr {self._pointer(address, 0)}, align {self.size}")
+
+    def store_first(self, value: Vector, address: Word, count: int) -> None:
+        """The first lanes of a vector to memory."""
+        first = self.shuffle(value, value, range(count))
+        self._write(f"store <{count} x {self.element}> {first}, ptr {self._pointer(address, 0)}, align {self.size}")
+
+    def prefetch(self, address: Word) -> None:
+        """Ask for a line of the cache that will be read soon; it need not exist."""
+        self._declared["llvm.prefetch.p0"] = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
+        self._write(f"call void @llvm.prefetch.p0(ptr {self._pointer(address, 0)}, i32 0, i32 3, i32 1)")
+
+    def sum_of(self, a: Vector, b: Vector) -> Vector:
+        """a + b."""
+        return self._emit(f"fadd {self.vector} {a}, {b}")
 
     def mask(self, bits: Word, lanes: int = 0) -> Word:
         """The low bits of a word as a mask of that many lanes."""

@@ -52,8 +52,9 @@ ALIGNMENT = 64
 _DTYPES = {dtype.name: dtype for dtype in dtypes.ALL}
 _HEAD_BYTES = 8
 RECORDS = {
-    "SizeFacts": ".arrays.size_instructions", "PackedProduct": ".products.packed", "ConvWindow": ".products.conv",
-    "ConvolutionWork": ".products.conv", "WeightGradient": ".products.conv_weight", "MaxPoolWork": ".products.pooling",
+    "SizeFacts": ".arrays.size_instructions", "PackedProduct": ".products.packed",
+    "ProductByLines": ".products.by_lines", "ConvWindow": ".products.conv", "ConvolutionWork": ".products.conv",
+    "WeightGradient": ".products.conv_weight", "MaxPoolWork": ".products.pooling",
     "MeanPoolWork": ".products.pooling", "MaxUnpoolWork": ".products.pooling", "RowSums": ".products.row_sums",
 }  # fmt: skip
 """Records that may be part of a plan, and where they are declared: works that are plain data among them."""

@@ -16,7 +16,7 @@ from ..kernels.nest import Access, Buffer, Local, Nest, NestStep, Reduce
 from ..plans.builder import StretchBuilder
 from ..plans.copies import arguments_of, consecutive, copy_to, follows
 from ..plans.places import Step, ValuePlace
-from . import blas, matvec, packed
+from . import blas, by_lines, matvec, packed
 from .transposing import Transposing
 
 
@@ -157,26 +157,27 @@ def _multiply_vectors(
 ) -> bool:
     """Compute a product of which an operand has one row or column, or one matrix that of a few rows."""
     (batch, rows, inner), columns = a.geometry.sizes, b.geometry.sizes[2]
-    alone = rows == 1 or (batch == 1 and only_if(lambda: rows <= matvec.MOST_ROWS))
+    alone = rows == 1 or (batch == 1 and only_if(lambda: rows <= by_lines.MOST_ROWS))
     if inner == 0 or not (alone or columns == 1):
         return False
     (far, down, along), (beside, below, _) = a.geometry.strides, b.geometry.strides
-    rest: dict[str, Any] = {"alpha": alpha, "beta": beta, "batch": batch}
+    rest: dict[str, Any] = {"batch": batch}
     if alone and (along > 0 or inner == 1):
         b = _straight(lowering, node, b)
         right = blas.as_matrix(b.geometry.sizes[1:], b.geometry.strides[1:])
         assert right is not None
-        steps = (b.geometry.strides[0], far, columns) if rows == 1 else (0, down, columns)
-        rest |= {"steps": steps, "batch": batch if rows == 1 else rows}
-        work = matvec.by_rows(result.dtype, right, (inner, columns), max(along, 1), **rest)
+        rest |= {"rows": rows, "between": (down, columns), "steps": (b.geometry.strides[0], far, rows * columns)}
+        product = by_lines.by_rows(result.dtype, right, (inner, columns), max(along, 1), **rest)
     elif columns == 1 and (below > 0 or inner == 1):
         a = _straight(lowering, node, a)
         left = blas.as_matrix(a.geometry.sizes[1:], a.geometry.strides[1:])
         assert left is not None
         rest["steps"] = (a.geometry.strides[0], beside, rows)
-        work = matvec.by_column(result.dtype, left, (rows, inner), max(below, 1), **rest)
+        product = by_lines.by_column(result.dtype, left, (rows, inner), max(below, 1), **rest)
     else:
         return False
+    is_ours = (alpha, beta) == (1.0, 0.0) and by_lines.supports(product)
+    work = product if is_ours else matvec.by_blas(product, alpha, beta)
     lowering.step(Step(work, [a, b, result], 1, node))
     return True
 
