@@ -29,15 +29,15 @@ from jit.runtime.products import (
 from tests.test_layering import PACKAGE, Import, imports_of, python_files
 
 KINDS = (
-    NestWork, blas.BlasProduct, matvec.MatrixVector, by_lines.ProductByLines, packed.PackedProduct, conv.ConvolutionWork,
-    conv_weight.WeightGradient, pooling.MaxPoolWork, pooling.MeanPoolWork, pooling.MaxUnpoolWork,
+    NestWork, blas.BlasProduct, matvec.MatrixVector, by_lines.ProductByLines, packed.PackedProduct,
+    conv.ConvolutionWork, conv_weight.WeightGradient, pooling.MaxPoolWork, pooling.MeanPoolWork, pooling.MaxUnpoolWork,
     row_sums.RowSums, tiled.Tiled, transposing.Transposing,
 )  # fmt: skip
 """Every kind of work."""
 ENGINES = (Interpreter, PlannedEngine, RestoredEngine)
-UNASKED = {"Nest", "NestWork", "Split", "BlasProduct", "MatrixVector", "ProductByLines", "PackedProduct", "ConvolutionWork",
-           "WeightGradient", "MaxPoolWork", "MeanPoolWork", "MaxUnpoolWork", "RowSums", "Tiled", "Transposing",
-           "Interpreter", "PlannedEngine", "RestoredEngine"}  # fmt: skip
+UNASKED = {"Nest", "NestWork", "Split", "BlasProduct", "MatrixVector", "ProductByLines", "PackedProduct",
+           "ConvolutionWork", "WeightGradient", "MaxPoolWork", "MeanPoolWork", "MaxUnpoolWork", "RowSums", "Tiled",
+           "Transposing", "Interpreter", "PlannedEngine", "RestoredEngine"}  # fmt: skip
 """Classes that no file of the runtime asks for: neither kinds of work nor engines."""
 
 

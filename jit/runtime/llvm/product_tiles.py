@@ -13,6 +13,8 @@ from .words import Routine, Word
 
 ELEMENT = {float32: "float", float64: "double"}
 """The dtypes that tiles are written for."""
+CACHE_LINE = 64
+"""The bytes that a processor reads from memory at once."""
 Vector = str
 """A register that holds a vector."""
 
@@ -102,9 +104,12 @@ class TileWriter(Routine):
 
     def sums(
         self, rows: Sequence[Word], row_step: Word | int, panel: Word, vectors: int, count: Word,
-        starts: dict[tuple[int, int], Vector] | None = None,
+        starts: dict[tuple[int, int], Vector] | None = None, ahead: tuple[Word, Word] = ("", ""),
     ) -> dict[tuple[int, int], Vector]:  # fmt: skip
-        """tile[r, v] += row_r[k] * panel[k, v] for k below `count`; the panel has whole rows of `tile_sizes`."""
+        """tile[r, v] += row_r[k] * panel[k, v] for k below `count`; the panel has whole rows of `tile_sizes`.
+
+        Memory from `ahead` on is asked for meanwhile: in each turn as much as a row of the panel, then so many bytes on.
+        """
         places = [(r, v) for r in range(len(rows)) for v in range(vectors)]
         before, body, after = (self._label(stem) for stem in ("before", "along", "after"))
         self._write(f"br label %{before}")
@@ -112,8 +117,9 @@ class TileWriter(Routine):
         self._write(f"br label %{body}")
         self._block(body)
         names = {place: f"%{body}.{place[0]}.{place[1]}" for place in places}
-        at = {name: f"%{body}.{name}" for name in ("k", "a", "b")}
-        for name, start in (("k", "0"), ("a", "0"), ("b", panel)):
+        words = [("k", "0"), ("a", "0"), ("b", panel), *[("ahead", ahead[0])] * bool(ahead[0])]
+        at = {name: f"%{body}.{name}" for name, _ in words}
+        for name, start in words:
             self._write(f"{at[name]} = phi i64 [ {start}, %{before} ], [ {at[name]}.next, %{body} ]")
         for place in places:
             start = starts[place] if starts else "zeroinitializer"
@@ -123,6 +129,10 @@ class TileWriter(Routine):
             left = self.broadcast(self.add(row, at["a"]))
             for v in range(vectors):
                 self.multiply_add(left, right[v], names[r, v], f"{names[r, v]}.next")
+        if ahead[0]:
+            for offset in range(0, tile_sizes()[1] * self.bytes, CACHE_LINE):
+                self.prefetch(self.add(at["ahead"], offset))
+            self.advance(at["ahead"], ahead[1])
         self.advance(at["a"], row_step)
         self.advance(at["b"], tile_sizes()[1] * self.bytes)
         self.advance(at["k"], 1)

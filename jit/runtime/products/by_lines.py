@@ -23,7 +23,7 @@ from jit.ir.dtypes import DType
 from jit.ir.sizes import estimating, only_if
 
 from ..kernels.work import Sizes, Work
-from ..llvm.product_tiles import ELEMENT, TileWriter, Vector, lanes_of
+from ..llvm.product_tiles import CACHE_LINE, ELEMENT, TileWriter, Vector, lanes_of
 from ..llvm.words import Word
 from ..targets.target import Target
 from .blas import Matrix
@@ -34,7 +34,6 @@ LINES = 4
 """The lines that are multiplied together."""
 AHEAD = 1 << 13
 """The bytes between what is read and what is asked for meanwhile."""
-_CACHE_LINE = 64
 _ENDLESS = 1 << 60
 
 _FIELDS = ("lines", "whole", "lanes", "line", "row", "step", "result_row", "batch", "matrix", "vector", "next_matrix",
@@ -237,7 +236,7 @@ class _LinesWriter(TileWriter):
 
     def ask(self, at: dict[str, Word], count: int) -> None:
         """Ask for as much as is read in a turn, in the order of addresses."""
-        for start in range(0, count * self.bytes, _CACHE_LINE):
+        for start in range(0, count * self.bytes, CACHE_LINE):
             self.prefetch(self.add(at["next"], start))
         after = self.add(at["next"], count * self.bytes)
         is_over = self.less(self.sub(at["end"], 1), after)
