@@ -33,6 +33,7 @@ from jit.ir.sizes import any_symbolic
 from jit.ir.types import UNDEFINED, TensorType
 
 from .convolving import ConvGeometry, by_input, by_weight, forward, window_of
+from .patches import by_patches, lie_side_by_side, patches_by_weight
 
 if TYPE_CHECKING:
     from jit.ir.types import Type
@@ -157,6 +158,18 @@ def _(
     )
 
 
+@convolution.parts
+def _(
+    F: Ops, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Ints, padding: Ints, dilation: Ints,
+    transposed: bool, output_padding: Ints, groups: int,
+) -> Tensor | None:  # fmt: skip
+    """A product of matrices, see Note [Windows side by side]."""
+    window = window_of(input.ndim - 2, stride, padding, dilation, groups)
+    if transposed or not lie_side_by_side(input.shape, weight, window):
+        return None
+    return by_patches(F, input, weight, bias)
+
+
 @convolution.onnx
 def _onnx_convolution(
     g: OnnxWriter, input: Value, weight: Value, bias: Value | None, stride: Ints, padding: Ints, dilation: Ints,
@@ -235,15 +248,22 @@ def convolution_backward(
 def _(
     F: Ops, grad_output: Tensor, input: Tensor, weight: Tensor, bias_sizes: Ints | None, stride: Ints, padding: Ints,
     dilation: Ints, transposed: bool, output_padding: Ints, groups: int, output_mask: Sequence[bool],
-) -> Sequence[Tensor] | None:  # fmt: skip
-    """The gradient of the bias as a sum, which may join what makes `grad_output`."""
-    if not output_mask[2]:
+) -> Sequence[Tensor | None] | None:  # fmt: skip
+    """The gradient of the bias as a sum, which may join what makes `grad_output`; that of a weight by patches."""
+    found: list[Any] = [None, None, None]
+    window = window_of(input.ndim - 2, stride, padding, dilation, groups)
+    if output_mask[2]:
+        found[2] = F.sum(grad_output, [d for d in range(grad_output.ndim) if d != 1])
+    if output_mask[1] and not transposed and lie_side_by_side(input.shape, weight, window):
+        found[1] = patches_by_weight(F, grad_output, input, weight.shape[2:])
+    if not any(made is not None for made in found):
         return None
-    mask = [*output_mask[:2], False]
-    by_input, by_weight, _ = F.convolution_backward(
-        grad_output, input, weight, None, stride, padding, dilation, transposed, output_padding, groups, mask
-    )
-    return by_input, by_weight, F.sum(grad_output, [d for d in range(grad_output.ndim) if d != 1])
+    left = [wanted and made is None for wanted, made in zip(output_mask, found, strict=True)]
+    if any(left):
+        rest = stride, padding, dilation, transposed, output_padding, groups, left
+        others = F.convolution_backward(grad_output, input, weight, None, *rest)
+        found = [other if wanted else made for other, wanted, made in zip(others, left, found, strict=True)]
+    return found
 
 
 @convolution_backward.type
