@@ -27,7 +27,7 @@ def run(product: ProductByLines, x: Any, matrix: Any, y: Any, first: int = 0, la
 
 
 @pytest.mark.parametrize("gap", [0, 5])
-@pytest.mark.parametrize("rows", range(1, by_lines.MOST_ROWS + 1))
+@pytest.mark.parametrize("rows", range(1, by_lines.most_rows() + 1))
 @pytest.mark.parametrize("along", [True, False])
 @pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.float64])
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
@@ -91,3 +91,19 @@ def test_a_batch(turned: bool) -> None:
     traced = jit.trace(lambda a, b: a @ b)
     for _ in range(3):
         np.testing.assert_allclose(traced(x, given).numpy(), x.numpy() @ m.numpy(), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("rows", [4, by_lines.most_rows()])
+def test_a_matrix_that_several_products_share_is_packed_instead(rows: int) -> None:
+    if rows > by_lines.most_rows():
+        pytest.skip("this machine has too few registers")
+
+    def chained(x: Any, w: Any) -> Any:
+        return (x @ w.t()).tanh() @ w.t()
+
+    def single(x: Any, w: Any) -> Any:
+        return x @ w.t()
+
+    x, w = jit.randn(rows, 32), jit.randn(32, 32)
+    kinds = [[type(work) for work in steps_of(function, x, w)[1]] for function in (chained, single)]
+    assert (ProductByLines in kinds[0], kinds[1]) == (False, [ProductByLines])

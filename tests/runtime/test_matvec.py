@@ -67,7 +67,7 @@ def test_no_matrix_is_copied(rows: int, columns: int) -> None:
 
 
 def test_many_rows_are_no_vectors() -> None:
-    _, works = steps_of(lambda a, b: a @ b, jit.randn(by_lines.MOST_ROWS + 1, 7), jit.randn(7, 5))
+    _, works = steps_of(lambda a, b: a @ b, jit.randn(by_lines.most_rows() + 1, 7), jit.randn(7, 5))
     assert not any(isinstance(work, matvec.MatrixVector | by_lines.ProductByLines) for work in works)
 
 

@@ -99,20 +99,20 @@ def test_most_are_supported(monkeypatch):
     assert not packed.supports(operands((2, 64, 64), dtypes.float32, (False, False))[2])
 
 
-LOOP = """graph(%x : Float(8, 32), %w : Float(32, 32)) {
+LOOP = """graph(%x : Float(9, 32), %w : Float(32, 32)) {
   %0 : Float(32, 32, strides=[1, 32]) = aten::t(%w)
-  %1 : Float(8, 32) = aten::mm(%x, %0)
-  %2 : Float(8, 32) = aten::tanh(%1)
-  %3 : Float(8, 32) = aten::mm(%2, %0)
-  %4 : Float(8, 32) = aten::tanh(%3)
-  %5 : Float(8, 32) = aten::mm(%4, %0)
-  %6 : Float(8, 32) = aten::mm(%4, %w)
+  %1 : Float(9, 32) = aten::mm(%x, %0)
+  %2 : Float(9, 32) = aten::tanh(%1)
+  %3 : Float(9, 32) = aten::mm(%2, %0)
+  %4 : Float(9, 32) = aten::tanh(%3)
+  %5 : Float(9, 32) = aten::mm(%4, %0)
+  %6 : Float(9, 32) = aten::mm(%4, %w)
   return (%5, %6)
 }"""
 
 
 def test_what_several_products_share_is_packed_once():
-    arrays = [np.random.default_rng(1).standard_normal(s).astype(np.float32) for s in ((8, 32), (32, 32))]
+    arrays = [np.random.default_rng(1).standard_normal(s).astype(np.float32) for s in ((9, 32), (32, 32))]
     graph = parse(LOOP)
     expected, planned = Interpreter(graph).run(0, arrays)[0], PlannedEngine(graph)
     for found, wanted in zip(planned.run(0, arrays)[0], expected, strict=True):

@@ -108,7 +108,7 @@ class TileWriter(Routine):
     ) -> dict[tuple[int, int], Vector]:  # fmt: skip
         """tile[r, v] += row_r[k] * panel[k, v] for k below `count`; the panel has whole rows of `tile_sizes`.
 
-        Memory from `ahead` on is asked for meanwhile: in each turn as much as a row of the panel, then so many bytes on.
+        Memory from `ahead` on is asked for meanwhile: each turn as much as a row of the panel, then so many bytes on.
         """
         places = [(r, v) for r in range(len(rows)) for v in range(vectors)]
         before, body, after = (self._label(stem) for stem in ("before", "along", "after"))

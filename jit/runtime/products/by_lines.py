@@ -1,8 +1,9 @@
-"""Products of one to three rows and a matrix that is read once, line by line, as it lies in memory.
+"""Products of one to eight rows and a matrix that is read once, line by line, as it lies in memory.
 
 Note [Lines of a matrix]
-    Such a product reads each element of the matrix for one to three multiplications, so it takes as long as reading
-    does. Memory beyond the second cache is read fastest in one stream: four lines are multiplied at a time, because
+    Such a product reads each element of the matrix for a few multiplications, so it takes about as long as reading
+    does; packing the matrix first takes 1.2 to 2.5 times as long for 4 to 8 rows, unless several products share what is
+    packed. Memory beyond the second cache is read fastest in one stream: four lines are multiplied at a time, because
     they share what is loaded of the rows, or their sums, but what is asked for ahead is asked for in the order of
     addresses. Asked for in four streams, one for each line, it takes twice as long.
 
@@ -28,8 +29,8 @@ from ..llvm.words import Word
 from ..targets.target import Target
 from .blas import Matrix
 
-MOST_ROWS = 3
-"""The most rows that are multiplied here."""
+SINGLE_ROWS = 3
+"""Rows up to which a matrix is read as it lies, even if several products share it."""
 LINES = 4
 """The lines that are multiplied together."""
 AHEAD = 1 << 13
@@ -130,6 +131,12 @@ class ProductByLines(Work):
     def label(self, operator: str) -> str:
         """The operator, and how it is computed."""
         return f"{operator} (by lines)"
+
+
+@cache
+def most_rows() -> int:
+    """Rows up to which one product by a matrix is computed here: sums of four lines for each row stay in registers."""
+    return 8 if Target.host().vector_registers >= 32 else SINGLE_ROWS
 
 
 def supports(product: ProductByLines) -> bool:
@@ -252,7 +259,7 @@ class _Along(_LinesWriter):
         """The sums of some lines, which begin with the lanes that are no whole vector."""
         lines = self.lines(first, count)
         tails = [self.last_of(line) for line in lines]
-        starts = {}
+        starts: dict[tuple[int, int], Vector] = {}
         for r in self.rows:
             tail = self.last_of(self.x[r])
             starts |= {(r, n): self.multiply_add(tail, tails[n], "zeroinitializer") for n in range(count)}

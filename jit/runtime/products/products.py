@@ -157,7 +157,7 @@ def _multiply_vectors(
 ) -> bool:
     """Compute a product of which an operand has one row or column, or one matrix that of a few rows."""
     (batch, rows, inner), columns = a.geometry.sizes, b.geometry.sizes[2]
-    alone = rows == 1 or (batch == 1 and only_if(lambda: rows <= by_lines.MOST_ROWS))
+    alone = rows == 1 or (batch == 1 and _has_few_rows(lowering, node, rows, b))
     if inner == 0 or not (alone or columns == 1):
         return False
     (far, down, along), (beside, below, _) = a.geometry.strides, b.geometry.strides
@@ -177,9 +177,24 @@ def _multiply_vectors(
     else:
         return False
     is_ours = (alpha, beta) == (1.0, 0.0) and by_lines.supports(product)
+    if not is_ours and not only_if(lambda: product.rows <= by_lines.SINGLE_ROWS):
+        return False
     work = product if is_ours else matvec.by_blas(product, alpha, beta)
     lowering.step(Step(work, [a, b, result], 1, node))
     return True
+
+
+def _has_few_rows(lowering: StretchBuilder, node: Node, rows: int, b: ValuePlace) -> bool:
+    """Whether a left operand has so few rows that the right one is better read as it lies than packed."""
+    if only_if(lambda: rows <= by_lines.SINGLE_ROWS):
+        return True
+    shared = (b.block, b.geometry) in lowering.packed or bool(_sharing(lowering, node))
+    return type(rows) is int and rows <= by_lines.most_rows() and not shared
+
+
+def _sharing(lowering: StretchBuilder, node: Node) -> Sequence[Node]:
+    """The products that have the right operand of `node`, too, and are still to be lowered."""
+    return lowering.families[node.inputs[1]] if _is_of_matrices(node) else ()
 
 
 def _multiply_by_blas(
@@ -208,8 +223,7 @@ def _multiply_packed(lowering: StretchBuilder, node: Node, a: ValuePlace, b: Val
         lowering.step_of_product(step, lambda: _multiply_by_blas(lowering, node, a, b, result, 1.0, 0.0))
         return True
     key = b.block, b.geometry
-    waiting = lowering.families[node.inputs[1]] if _is_of_matrices(node) else ()
-    if key not in lowering.packed and waiting and _is_short(rows):
+    if key not in lowering.packed and _sharing(lowering, node) and _is_short(rows):
         size = work.panels * packed.panel_columns(work.dtype) * inner
         lowering.packed[key] = lowering.temporary(work.dtype, (size,))
         lowering.step(Step(replace(work, multiplies=False), [b, lowering.packed[key]], 1, node))
