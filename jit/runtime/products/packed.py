@@ -55,11 +55,13 @@ class _Limits(NamedTuple):
     """Columns from which the last vector need not be whole."""
     copied: int
     """Columns from which it pays to copy a left operand whose columns lie far apart."""
+    small: int = 0
+    """Multiplications up to which BLAS packs nothing, and is faster where the last vector is not whole."""
 
 
 @cache
 def _limits() -> _Limits:
-    return _Limits(1 << 14, 1 << 26, 8, 8, 48) if is_narrow() else _Limits(2048, 1 << 21, 128, 1 << 62, 128)
+    return _Limits(1 << 14, 1 << 26, 8, 8, 48) if is_narrow() else _Limits(2048, 1 << 21, 128, 32, 128, 1 << 20)
 
 
 class PackedShape(NamedTuple):
@@ -231,8 +233,10 @@ def _supports(product: PackedProduct) -> bool:
 @estimating()
 def _is_near(product: PackedProduct) -> bool:
     """Whether it is small enough to be read from the cache, and large enough to pack for."""
-    (rows, _, inner), limits = product.sizes, _limits()
+    (rows, columns, inner), limits = product.sizes, _limits()
     if product.batch > 1 and rows < limits.fewest:
+        return False
+    if columns % lanes_of(product.dtype) and rows * columns * inner <= limits.small:
         return False
     near = product.a[1] == 1 or inner <= 128
     return near and inner <= limits.deepest and rows * inner * product.dtype.itemsize <= limits.widest

@@ -188,8 +188,10 @@ def _has_few_rows(lowering: StretchBuilder, node: Node, rows: int, b: ValuePlace
     """Whether a left operand has so few rows that the right one is better read as it lies than packed."""
     if only_if(lambda: rows <= by_lines.SINGLE_ROWS):
         return True
+    if type(rows) is not int or rows > by_lines.most_rows():
+        return False
     shared = (b.block, b.geometry) in lowering.packed or bool(_sharing(lowering, node))
-    return type(rows) is int and rows <= by_lines.most_rows() and not shared
+    return not shared and blas.as_matrix(b.geometry.sizes[1:], b.geometry.strides[1:]) is not None
 
 
 def _sharing(lowering: StretchBuilder, node: Node) -> Sequence[Node]:
