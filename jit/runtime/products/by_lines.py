@@ -216,7 +216,7 @@ class _LinesWriter(TileWriter):
         return self.text()
 
     def begin(self) -> None:
-        """What goes before the first line."""
+        """Instructions in front of the first line: none."""
 
     def multiply(self, first: Word, count: int) -> None:
         """Multiply some lines."""
@@ -308,7 +308,7 @@ class _Across(_LinesWriter):
             yield at
 
     def begin(self) -> None:
-        """Sums are 0 at first."""
+        """Fill the sums with 0."""
         for r in self.rows:
             with self.vectors(place=self.y[r]) as at:
                 self.store("zeroinitializer", at["place"])

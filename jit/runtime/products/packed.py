@@ -353,7 +353,7 @@ class _PackedWriter(TileWriter):
                 self.store(value, place)
 
     def _ahead(self, block: Word) -> tuple[Word, Word]:
-        """Where to ask for the next panel in a block of rows, and how far to move in each turn.
+        """The place from which a block of rows asks for the next panel, and the step on in each turn.
 
         Columns that lie together are asked for in the order of addresses, a share in each block; rows in the first.
         """
