@@ -35,6 +35,7 @@ from jit.ir.sizes import any_symbolic, only_if
 from jit.ir.types import UNDEFINED, TensorType
 
 from .convolving import ConvGeometry, by_input, by_weight, forward, window_of
+from .patches import by_patches, lie_side_by_side, patches_by_weight
 
 if TYPE_CHECKING:
     from jit.ir.types import Type
@@ -164,10 +165,11 @@ def _(
     F: Ops, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Ints, padding: Ints, dilation: Ints,
     transposed: bool, output_padding: Ints, groups: int,
 ) -> Tensor | None:  # fmt: skip
-    """A product of matrices, if there is one place: see Note [Convolutions of one place]."""
+    """A product of matrices: see Notes [Convolutions of one place] and [Windows side by side]."""
     fit = _fit(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
     if not _has_one_place(weight, fit.sizes if transposed else input.shape, fit.window):
-        return None
+        side_by_side = not transposed and lie_side_by_side(input.shape, weight, fit.window)
+        return by_patches(F, input, weight, bias) if side_by_side else None
     left, matrix = _as_matrix(F, input), _as_matrix(F, weight)
     found = F.mm(left, matrix if transposed else F.transpose(matrix, 0, 1))
     found = F.reshape(found, [-1, *fit.sizes[1:]])
@@ -271,19 +273,23 @@ def convolution_backward(
 def _(
     F: Ops, grad_output: Tensor, input: Tensor, weight: Tensor, bias_sizes: Ints | None, stride: Ints, padding: Ints,
     dilation: Ints, transposed: bool, output_padding: Ints, groups: int, output_mask: Sequence[bool],
-) -> Sequence[Tensor] | None:  # fmt: skip
-    """The gradient of the bias as a sum, which may join what makes `grad_output`; all as products, if possible."""
-    w = window_of(input.ndim - 2, stride, padding, dilation, groups)
+) -> Sequence[Tensor | None] | None:  # fmt: skip
+    """The gradient of the bias as a sum, which may join what makes `grad_output`; those by products, where they are."""
+    window = window_of(input.ndim - 2, stride, padding, dilation, groups)
     large, small = (grad_output, input) if transposed else (input, grad_output)
-    if _has_one_place(weight, large.shape, w):
+    if _has_one_place(weight, large.shape, window):
         return _gradients_of_one_place(F, grad_output, input, weight, large, small, output_mask)
-    if not output_mask[2]:
+    found: list[Any] = [None, None, _by_bias(F, grad_output) if output_mask[2] else None]
+    if output_mask[1] and not transposed and lie_side_by_side(input.shape, weight, window):
+        found[1] = patches_by_weight(F, grad_output, input, weight.shape[2:])
+    if all(made is None for made in found):
         return None
-    mask = [*output_mask[:2], False]
-    by_input, by_weight, _ = F.convolution_backward(
-        grad_output, input, weight, None, stride, padding, dilation, transposed, output_padding, groups, mask
-    )
-    return by_input, by_weight, _by_bias(F, grad_output)
+    left = [wanted and made is None for wanted, made in zip(output_mask, found, strict=True)]
+    if any(left):
+        rest = stride, padding, dilation, transposed, output_padding, groups, left
+        others = F.convolution_backward(grad_output, input, weight, None, *rest)
+        found = [other if wanted else made for other, wanted, made in zip(others, left, found, strict=True)]
+    return found
 
 
 def _gradients_of_one_place(

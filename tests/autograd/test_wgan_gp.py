@@ -1,5 +1,5 @@
-"""A step of examples/models/wgan_gp.py: gradients of a loss that is itself made of a gradient, through convolutions and batch
-norm, against finite differences, and traced against eager."""
+"""A step of examples/models/wgan_gp.py: gradients of a loss that is itself made of a gradient, through convolutions and
+batch norm, against finite differences, and traced against eager."""
 
 import importlib.util
 import itertools

@@ -209,7 +209,8 @@ def in_plan(text, arrays):
     found = planned.run(0, arrays)[0]
     whole = planned.native_call(0)
     assert whole is not None
-    assert any(isinstance(s.work, conv.ConvolutionWork | FoldedConvolution | WeightGradient) for s in whole.code.lowering.steps)
+    kinds = conv.ConvolutionWork | FoldedConvolution | WeightGradient
+    assert any(isinstance(step.work, kinds) for step in whole.code.lowering.steps)
     return found
 
 

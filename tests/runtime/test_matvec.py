@@ -10,7 +10,7 @@ import pytest
 
 import jit
 from jit.runtime.plans.by_ctypes import ByCtypes
-from jit.runtime.products import matvec
+from jit.runtime.products import by_lines, matvec
 
 LAYOUTS: dict[str, Callable[[Any], Any]] = {
     "plain": lambda x: x.copy(),
@@ -67,8 +67,8 @@ def test_no_matrix_is_copied(rows: int, columns: int) -> None:
 
 
 def test_many_rows_are_no_vectors() -> None:
-    _, works = steps_of(lambda a, b: a @ b, jit.randn(matvec.MOST_ROWS + 1, 7), jit.randn(7, 5))
-    assert not any(isinstance(work, matvec.MatrixVector) for work in works)
+    _, works = steps_of(lambda a, b: a @ b, jit.randn(by_lines.most_rows() + 1, 7), jit.randn(7, 5))
+    assert not any(isinstance(work, matvec.MatrixVector | by_lines.ProductByLines) for work in works)
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(1, 5), (3, 5), (6, 1)])

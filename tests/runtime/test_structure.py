@@ -16,9 +16,12 @@ from jit.runtime.plans.plan import PlannedEngine
 from jit.runtime.plans.restored import RestoredEngine
 from jit.runtime.products import (
     blas,
+    by_lines,
     conv,
+    conv_folded,
     conv_weight,
     depthwise,
+    few_rows,
     finished,
     matvec,
     packed,
@@ -30,17 +33,15 @@ from jit.runtime.products import (
 from tests.test_layering import PACKAGE, Import, imports_of, python_files
 
 KINDS = (
-    NestWork, blas.BlasProduct, matvec.MatrixVector, packed.PackedProduct, conv.ConvolutionWork,
-    depthwise.DepthwiseRows, finished.Finished,
+    NestWork, blas.BlasProduct, matvec.MatrixVector, by_lines.ProductByLines, packed.PackedProduct,
+    few_rows.FewRowsProduct, conv.ConvolutionWork, conv_folded.FoldedConvolution, depthwise.DepthwiseRows,
+    finished.Finished,
     conv_weight.WeightGradient, pooling.MaxPoolWork, pooling.MeanPoolWork, pooling.MaxUnpoolWork,
     row_sums.RowSums, tiled.Tiled, transposing.Transposing,
 )  # fmt: skip
 """Every kind of work."""
 ENGINES = (Interpreter, PlannedEngine, RestoredEngine)
-UNASKED = {"Nest", "NestWork", "Split", "BlasProduct", "MatrixVector", "PackedProduct", "ConvolutionWork",
-           "DepthwiseRows", "Finished", "WeightGradient", "MaxPoolWork", "MeanPoolWork", "MaxUnpoolWork", "RowSums",
-           "Tiled", "Transposing",
-           "Interpreter", "PlannedEngine", "RestoredEngine"}  # fmt: skip
+UNASKED = {kind.__name__ for kind in (*KINDS, *ENGINES)} | {"Nest", "Split"}
 """Classes that no file of the runtime asks for: neither kinds of work nor engines."""
 
 

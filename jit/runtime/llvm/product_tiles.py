@@ -13,6 +13,8 @@ from .words import Routine, Word
 
 ELEMENT = {float32: "float", float64: "double"}
 """The dtypes that tiles are written for."""
+CACHE_LINE = 64
+"""The bytes that a processor reads from memory at once."""
 Vector = str
 """A register that holds a vector."""
 
@@ -97,14 +99,20 @@ class TileWriter(Routine):
         """The value of a register of `turns` in the next turn."""
         self._write(f"{register}.next = add i64 {register}, {step}")
 
+    def follow(self, register: Word, value: Word) -> None:
+        """A register of `turns` has some value in the next turn."""
+        self._write(f"{register}.next = add i64 {value}, 0")
+
     def sums(
         self, rows: Sequence[Word], row_step: Word | int, panel: Word, vectors: int, count: Word,
         starts: dict[tuple[int, int], Vector] | None = None, halved: bool = False,
+        ahead: tuple[Word, Word] = ("", ""),
     ) -> dict[tuple[int, int], Vector]:  # fmt: skip
         """tile[r, v] += row_r[k] * panel[k, v] for k below `count`; the panel has whole rows of `tile_sizes`.
 
         With `halved`, only the lower half of the last vector is computed: a register of half the length may take half
-        the time.
+        the time. Memory from `ahead` on is asked for meanwhile: each turn as much as a row of the panel, then so many
+        bytes on.
         """
         places = [(r, v) for r in range(len(rows)) for v in range(vectors)]
         half = self.lanes // 2
@@ -116,8 +124,9 @@ class TileWriter(Routine):
         self._write(f"br label %{body}")
         self._block(body)
         names = {place: f"%{body}.{place[0]}.{place[1]}" for place in places}
-        at = {name: f"%{body}.{name}" for name in ("k", "a", "b")}
-        for name, start in (("k", "0"), ("a", "0"), ("b", panel)):
+        words = [("k", "0"), ("a", "0"), ("b", panel), *[("ahead", ahead[0])] * bool(ahead[0])]
+        at = {name: f"%{body}.{name}" for name, _ in words}
+        for name, start in words:
             self._write(f"{at[name]} = phi i64 [ {start}, %{before} ], [ {at[name]}.next, %{body} ]")
         for place, name in names.items():
             type = f"<{lanes[place]} x {self.element}>"
@@ -130,6 +139,10 @@ class TileWriter(Routine):
             for v in range(vectors):
                 factor = self._lower(left, lanes[r, v])
                 self.multiply_add(factor, right[v], names[r, v], f"{names[r, v]}.next", lanes[r, v])
+        if ahead[0]:
+            for offset in range(0, tile_sizes()[1] * self.bytes, CACHE_LINE):
+                self.prefetch(self.add(at["ahead"], offset))
+            self.advance(at["ahead"], ahead[1])
         self.advance(at["a"], row_step)
         self.advance(at["b"], tile_sizes()[1] * self.bytes)
         self.advance(at["k"], 1)
@@ -181,6 +194,20 @@ class TileWriter(Routine):
     def store(self, value: Vector, address: Word) -> None:
         """A vector to memory."""
         self._write(f"store {self.vector} {value}, ptr {self._pointer(address, 0)}, align {self.size}")
+
+    def store_first(self, value: Vector, address: Word, count: int) -> None:
+        """The first lanes of a vector to memory."""
+        first = self.shuffle(value, value, range(count))
+        self._write(f"store <{count} x {self.element}> {first}, ptr {self._pointer(address, 0)}, align {self.size}")
+
+    def prefetch(self, address: Word) -> None:
+        """Ask for a line of the cache that will be read soon; it need not exist."""
+        self._declared["llvm.prefetch.p0"] = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
+        self._write(f"call void @llvm.prefetch.p0(ptr {self._pointer(address, 0)}, i32 0, i32 3, i32 1)")
+
+    def sum_of(self, a: Vector, b: Vector) -> Vector:
+        """a + b."""
+        return self._emit(f"fadd {self.vector} {a}, {b}")
 
     def mask(self, bits: Word, lanes: int = 0) -> Word:
         """The low bits of a word as a mask of that many lanes."""

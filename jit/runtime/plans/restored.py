@@ -54,6 +54,8 @@ _HEAD_BYTES = 8
 RECORDS = {
     "SizeFacts": ".arrays.size_instructions", "PackedProduct": ".products.packed", "ConvWindow": ".products.conv",
     "ConvolutionWork": ".products.conv", "DepthwiseRows": ".products.depthwise",
+    "ProductByLines": ".products.by_lines", "FewRowsProduct": ".products.few_rows",
+    "FoldedConvolution": ".products.conv_folded",
     "WeightGradient": ".products.conv_weight", "MaxPoolWork": ".products.pooling",
     "MeanPoolWork": ".products.pooling", "MaxUnpoolWork": ".products.pooling", "RowSums": ".products.row_sums",
 }  # fmt: skip

@@ -1,12 +1,12 @@
-"""Products of which one operand is a vector, by BLAS: read once, a matrix takes a fifth of the time that `gemm` takes.
+"""Products of which one operand is a vector, by BLAS, where there is no code for them (`by_lines`).
 
 `gemm` lays its operands out anew before it multiplies, which pays off for many rows. A product of one row or one column
 reads every element of the matrix once, and so do few rows, each by itself: the matrix stays in the cache meanwhile.
+`gemv` takes a fifth of the time that `gemm` takes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
@@ -18,10 +18,8 @@ from jit.ir.dtypes import DType
 from ..kernels.work import Work
 from ..llvm.words import Routine
 from . import blas_alone
-from .blas import Matrix, address_of, blas_function
-
-MOST_ROWS = 3
-"""The most rows that are multiplied one by one."""
+from .blas import address_of, blas_function
+from .by_lines import ProductByLines
 
 _SINGLE = 9000
 """Elements of a matrix that OpenBLAS multiplies in one thread: `gemv` shares 9,216 and more."""
@@ -98,26 +96,12 @@ class MatrixVector(Work):
         return f"{operator} (BLAS)"
 
 
-def by_rows(dtype: DType, b: Matrix, sizes: Sequence[int], step: int, **rest: Any) -> MatrixVector:
-    """The product of a row, or of several one by one, by a matrix.
-
-    Args:
-        dtype: Of all operands.
-        b: How the matrix lies.
-        sizes: Its rows and columns.
-        step: Elements from one of the row to the next.
-        **rest: Further fields.
-    """
-    rows, columns = sizes
-    lines = (columns, rows) if b.transposed else (rows, columns)
-    return MatrixVector(dtype, lines, b.leading, b.transposed, step, True, **rest)
-
-
-def by_column(dtype: DType, a: Matrix, sizes: Sequence[int], step: int, **rest: Any) -> MatrixVector:
-    """The product of a matrix by a column; arguments as for `by_rows`."""
-    rows, columns = sizes
-    lines = (columns, rows) if a.transposed else (rows, columns)
-    return MatrixVector(dtype, lines, a.leading, not a.transposed, step, False, **rest)
+def by_blas(product: ProductByLines, alpha: float, beta: float) -> MatrixVector:
+    """A product that there is no code for; rows that share a matrix are multiplied one by one."""
+    p, batch, steps = product, product.batch, product.steps
+    if type(batch) is int and batch == 1:
+        batch, steps = p.rows, (0, *p.between)
+    return MatrixVector(p.dtype, p.sizes, p.leading, p.along, p.increment, p.is_right, alpha, beta, batch, steps)
 
 
 @cache

@@ -16,7 +16,7 @@ from ..kernels.nest import Access, Buffer, Local, Nest, NestStep, Reduce
 from ..plans.builder import StretchBuilder
 from ..plans.copies import arguments_of, consecutive, copy_to, follows
 from ..plans.places import Step, ValuePlace
-from . import blas, few_rows, matvec, packed
+from . import blas, by_lines, few_rows, matvec, packed
 from .transposing import Transposing
 
 
@@ -157,28 +157,46 @@ def _multiply_vectors(
 ) -> bool:
     """Compute a product of which an operand has one row or column, or one matrix that of a few rows."""
     (batch, rows, inner), columns = a.geometry.sizes, b.geometry.sizes[2]
-    alone = rows == 1 or (batch == 1 and only_if(lambda: rows <= matvec.MOST_ROWS))
+    alone = rows == 1 or (batch == 1 and _has_few_rows(lowering, node, rows, b))
     if inner == 0 or not (alone or columns == 1):
         return False
     (far, down, along), (beside, below, _) = a.geometry.strides, b.geometry.strides
-    rest: dict[str, Any] = {"alpha": alpha, "beta": beta, "batch": batch}
+    rest: dict[str, Any] = {"batch": batch}
     if alone and (along > 0 or inner == 1):
         b = _straight(lowering, node, b)
         right = blas.as_matrix(b.geometry.sizes[1:], b.geometry.strides[1:])
         assert right is not None
-        steps = (b.geometry.strides[0], far, columns) if rows == 1 else (0, down, columns)
-        rest |= {"steps": steps, "batch": batch if rows == 1 else rows}
-        work = matvec.by_rows(result.dtype, right, (inner, columns), max(along, 1), **rest)
+        rest |= {"rows": rows, "between": (down, columns), "steps": (b.geometry.strides[0], far, rows * columns)}
+        product = by_lines.by_rows(result.dtype, right, (inner, columns), max(along, 1), **rest)
     elif columns == 1 and (below > 0 or inner == 1):
         a = _straight(lowering, node, a)
         left = blas.as_matrix(a.geometry.sizes[1:], a.geometry.strides[1:])
         assert left is not None
         rest["steps"] = (a.geometry.strides[0], beside, rows)
-        work = matvec.by_column(result.dtype, left, (rows, inner), max(below, 1), **rest)
+        product = by_lines.by_column(result.dtype, left, (rows, inner), max(below, 1), **rest)
     else:
         return False
+    is_ours = (alpha, beta) == (1.0, 0.0) and by_lines.supports(product)
+    if not is_ours and not only_if(lambda: product.rows <= by_lines.SINGLE_ROWS):
+        return False
+    work = product if is_ours else matvec.by_blas(product, alpha, beta)
     lowering.step(Step(work, [a, b, result], 1, node))
     return True
+
+
+def _has_few_rows(lowering: StretchBuilder, node: Node, rows: int, b: ValuePlace) -> bool:
+    """Whether a left operand has so few rows that the right one is better read as it lies than packed."""
+    if only_if(lambda: rows <= by_lines.SINGLE_ROWS):
+        return True
+    if type(rows) is not int or rows > by_lines.most_rows():
+        return False
+    shared = (b.block, b.geometry) in lowering.packed or bool(_sharing(lowering, node))
+    return not shared and blas.as_matrix(b.geometry.sizes[1:], b.geometry.strides[1:]) is not None
+
+
+def _sharing(lowering: StretchBuilder, node: Node) -> Sequence[Node]:
+    """The products that have the right operand of `node`, too, and are still to be lowered."""
+    return lowering.families[node.inputs[1]] if _is_of_matrices(node) else ()
 
 
 def _multiply_by_blas(
@@ -211,8 +229,7 @@ def _multiply_packed(lowering: StretchBuilder, node: Node, a: ValuePlace, b: Val
         lowering.step_of_product(step, lambda: _multiply_by_blas(lowering, node, a, b, result, 1.0, 0.0))
         return True
     key = b.block, b.geometry
-    waiting = lowering.families[node.inputs[1]] if _is_of_matrices(node) else ()
-    if key not in lowering.packed and waiting and _is_short(rows):
+    if key not in lowering.packed and _sharing(lowering, node) and _is_short(rows):
         size = work.panels * packed.panel_columns(work.dtype) * inner
         lowering.packed[key] = lowering.temporary(work.dtype, (size,))
         lowering.step(Step(replace(work, multiplies=False), [b, lowering.packed[key]], 1, node))
