@@ -43,8 +43,8 @@ else:
                 "BCELoss BCEWithLogitsLoss CrossEntropyLoss HuberLoss KLDivLoss L1Loss MSELoss NLLLoss SmoothL1Loss",
             "modules": "Module",
             "normalisation":
-                "BatchNorm1d BatchNorm2d BatchNorm3d CrossMapLRN2d GroupNorm InstanceNorm1d InstanceNorm2d InstanceNorm3d "
-                "LayerNorm LocalResponseNorm RMSNorm",
+                "BatchNorm1d BatchNorm2d BatchNorm3d CrossMapLRN2d GroupNorm InstanceNorm1d InstanceNorm2d "
+                "InstanceNorm3d LayerNorm LocalResponseNorm RMSNorm",
             "parallel.wrapping": "DataParallel",
             "padding":
                 "CircularPad1d CircularPad2d CircularPad3d ConstantPad1d ConstantPad2d ConstantPad3d ReflectionPad1d "
