@@ -27,7 +27,7 @@ from jit.ir.errors import DTypeError, ShapeError, UsageError
 from .differentiation import grad
 
 _DUALS: list[tuple[Any, Tensor]] = []
-"""For each dual of the level that is open a tensor with the history that it had at first, and its direction."""
+"""Tensors with the history that the duals of the open level had at first, each with the direction of its dual."""
 _current_level = -1
 """The number of the level that is open: 0, or -1 where none is."""
 

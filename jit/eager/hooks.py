@@ -16,7 +16,7 @@ class RemovableHandle:
         self.hooks_dict_ref = weakref.ref(hooks)
         """The table that holds the hook, as long as there is one."""
         self.id = key
-        """Its key there."""
+        """The key of the hook there."""
 
     def remove(self) -> None:
         """Take the hook away; doing so twice is fine."""

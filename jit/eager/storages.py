@@ -74,7 +74,7 @@ class TypedStorage:
         return F.as_strided(self._owner, [self.nbytes() // self._owner.element_size()], [1], self._first)
 
     def elements_as(self, dtype: DType) -> Tensor:
-        """All of it as a vector of a dtype that it holds, or, of bytes, of any.
+        """The elements as a vector of a dtype that it holds, or, of bytes, of any.
 
         Args:
             dtype: The dtype.
@@ -102,7 +102,7 @@ class TypedStorage:
         return self.dtype.itemsize
 
     def type(self, kind: Any = None) -> Any:
-        """Its kind, `torch.FloatStorage`; with an argument, a copy of another kind.
+        """The kind, `torch.FloatStorage`; with an argument, a copy of another kind.
 
         Args:
             kind: The name of a kind.
@@ -137,7 +137,7 @@ class TypedStorage:
         return False
 
     def cpu(self) -> Any:
-        """It on the CPU."""
+        """The storage on the CPU."""
         return self if self._owner.is_cpu else type(self).of(self._elements().cpu())
 
     def clone(self) -> Any:
@@ -217,7 +217,7 @@ class UntypedStorage(TypedStorage):
     dtype = dtypes.uint8
 
     def elements_as(self, dtype: DType) -> Tensor:
-        """All of it as a vector of a dtype, which shares memory with the tensor.
+        """The elements as a vector of a dtype, which shares memory with the tensor.
 
         Args:
             dtype: The dtype.
@@ -248,7 +248,7 @@ def _cast(dtype: DType) -> Any:
     def cast(self: TypedStorage) -> Any:
         return self._as(dtype)
 
-    cast.__doc__ = f"It with elements of {dtype}."
+    cast.__doc__ = f"The storage with elements of {dtype}."
     return cast
 
 

@@ -59,7 +59,7 @@ class StateLoad:
         self.given: dict[str, Any] = OrderedDict(state_dict)
         """A copy of the state dict, which hooks may change."""
         self.metadata: Mapping[str, Any] = getattr(state_dict, "_metadata", {})
-        """What the state dict says of each module, such as the version of its state, by the module's name."""
+        """Facts that the state dict has about each module, such as the version of its state, by the module's name."""
         self.by_themselves = {path: inner for path, inner in module.named_modules() if loads_by_itself(inner)}
         """The modules that load their own part in their own way."""
         self.found = IncompatibleKeys([], [])

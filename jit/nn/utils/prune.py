@@ -312,7 +312,7 @@ def _validate_pruning_amount_init(amount: Any) -> None:
 
 
 def _validate_pruning_amount(amount: float, tensor_size: int) -> None:
-    """Refuse (AmountError) to prune more elements than there are."""
+    """AmountError if more elements are to be pruned than there are."""
     if isinstance(amount, int) and amount > tensor_size:
         raise AmountError(f"amount={amount} should be smaller than the number of parameters to prune={tensor_size}")
 
