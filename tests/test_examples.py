@@ -85,3 +85,24 @@ def test_a_gpt_learns_and_writes(tmp_path):
 def test_a_gpt_learns_on_a_gpu(tmp_path, gpu):
     printed = run(ROOT / "examples" / "gpt.py", "--device", "cuda", "--steps", "10", "--letters", "20", cwd=tmp_path)
     assert printed.count("of 10: loss") == 10 and "24 of 24 letters are the same" in printed
+
+
+# -- notebooks -------------------------------------------------------------------------------------------------------
+
+NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
+
+
+def test_there_are_notebooks():
+    assert [path.stem for path in NOTEBOOKS] == ["onnx", "passes", "tour"]
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_runs_from_top_to_bottom(path, tmp_path, monkeypatch):
+    nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
+    pytest.importorskip("ipykernel")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
+    notebook = nbformat.read(path, as_version=4)
+    assert not any(cell.get("outputs") for cell in notebook.cells), "notebooks are committed without outputs"
+    nbclient.NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    assert any(cell.get("outputs") for cell in notebook.cells)
