@@ -9,6 +9,7 @@ OF_THE_WHOLE = {
     *("test_adding", "test_architecture", "test_code_style", "test_debugging", "test_docstrings", "test_examples"),
     *(
         "test_class_names",
+        "test_documentation",
         "test_glossary",
         "test_layering",
         "test_mirror",
