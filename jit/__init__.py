@@ -103,18 +103,24 @@ _load, _loadable = _late(
         "autograd.differentiation": "grad",
         "autograd.recomputing": "checkpoint checkpoint_sequential",
         "compiler": "compile",
-        "backends": "are_deterministic_algorithms_enabled use_deterministic_algorithms",
+        "backends":
+            "are_deterministic_algorithms_enabled is_deterministic_algorithms_warn_only_enabled "
+            "use_deterministic_algorithms",
         "files.loading": "load",
         "files.saving": "save",
+        "func.mapping": "vmap",
         "eager.parallel": "get_num_interop_threads get_num_threads set_num_interop_threads set_num_threads",
         "eager.showing": "get_printoptions set_printoptions",
         "inspection.covering": "coverage",
         "library.limits": "finfo iinfo",
-        "eager.storages": "TypedStorage UntypedStorage",
+        "eager.storages":
+            "BFloat16Storage BoolStorage ByteStorage CharStorage ComplexDoubleStorage ComplexFloatStorage "
+            "DoubleStorage FloatStorage HalfStorage IntStorage LongStorage ShortStorage Storage TypedStorage "
+            "UntypedStorage",
         "ir.layouts": "sparse_bsc sparse_bsr sparse_coo sparse_csc sparse_csr strided",
         "library.program_names":
             "_assert _check _check_index _check_is_size _check_type _check_value _check_with "
-            "get_float32_matmul_precision is_storage is_warn_always_enabled range set_default_dtype "
+            "get_float32_matmul_precision is_inference is_storage is_warn_always_enabled range set_default_dtype "
             "set_default_tensor_type set_deterministic_debug_mode set_float32_matmul_precision set_flush_denormal "
             "set_warn_always typename",
         "library.size_numbers": "sym_float sym_int sym_sqrt",

@@ -13,12 +13,16 @@ from typing import Any
 from jit.ir.settings import SETTINGS
 
 
+_WARNING = [False]
+"""Whether operators without a deterministic algorithm were to warn only."""
+
+
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
     """Let operators choose their algorithm by rule alone, so that every run of a program gives the same bits.
 
     Args:
         mode: True switches `cudnn.benchmark` off, whose measurements may choose differently from run to run.
-        warn_only: Accepted and ignored: no operator has to be refused.
+        warn_only: Kept, and asked for by `is_deterministic_algorithms_warn_only_enabled`: no operator has to be refused.
 
     >>> import jit
     >>> jit.use_deterministic_algorithms(True)
@@ -27,11 +31,17 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
     >>> jit.use_deterministic_algorithms(False)
     """
     SETTINGS.deterministic = bool(mode)
+    _WARNING[:] = [bool(mode and warn_only)]
 
 
 def are_deterministic_algorithms_enabled() -> bool:
     """Whether `use_deterministic_algorithms` is on."""
     return SETTINGS.deterministic
+
+
+def is_deterministic_algorithms_warn_only_enabled() -> bool:
+    """Whether `use_deterministic_algorithms` was last called with `warn_only`."""
+    return _WARNING[0]
 
 
 class Cudnn:

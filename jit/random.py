@@ -17,7 +17,12 @@ from contextlib import contextmanager
 from typing import Any
 
 from jit.eager.generators import (
-    default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state,
+    default_generator,
+    get_rng_state,
+    initial_seed,
+    manual_seed,
+    seed,
+    set_rng_state,
 )  # fmt: skip
 
 

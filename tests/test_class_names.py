@@ -32,6 +32,11 @@ SHARED = {
         )
         for name, module in {"autocast": "eager/autocasting.py", "GradScaler": "amp/grad_scaler.py"}.items()
     },
+    "Identity": ({"nn/shaping.py", "nn/utils/prune.py"}, "PyTorch has both: a layer, and a way to prune"),
+    "profile": (
+        {"autograd/profiler.py", "as_torch/stand_ins/profiling.py"},
+        "PyTorch has both, in torch.autograd.profiler and in torch.profiler",
+    ),
     "WeightNorm": (
         {"nn/utils/normed.py", "nn/utils/parametrizations.py"},
         "PyTorch has both: a hook, and the parametrization that took its place",

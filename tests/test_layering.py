@@ -26,12 +26,15 @@ FLOORS = (
     ("passes",),
     ("runtime", "export"),
     ("eager",),
-    ("autograd", "library", "signal", "fft", "linalg", "special", "amp", "cpu", "cuda", "types", "overrides", "fx"),
+    ("autograd", "library", "signal", "fft", "linalg", "special", "amp", "cpu", "cuda", "types", "overrides", "fx",
+     "random"),
     ("nn",),
     ("tracing", "optim"),
     ("artifacts", "native", "compiler", "onnx"),
     ("inspection", "files"),
     ("hub", "serialization"),
+    ("utils",),
+    ("func",),
     ("jit",),  # the package itself, `from jit import tensor`
     ("command", "as_torch"),
 )

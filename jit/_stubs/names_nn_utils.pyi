@@ -2,12 +2,16 @@
 
 from jit.nn.utils import parametrizations as parametrizations
 from jit.nn.utils import parametrize as parametrize
+from jit.nn.utils import prune as prune
 from jit.nn.utils import rnn as rnn
+from jit.nn.utils import stateless as stateless
 from jit.nn.utils.fusion import fuse_conv_bn_eval as fuse_conv_bn_eval
 from jit.nn.utils.fusion import fuse_conv_bn_weights as fuse_conv_bn_weights
 from jit.nn.utils.fusion import fuse_linear_bn_eval as fuse_linear_bn_eval
 from jit.nn.utils.fusion import fuse_linear_bn_weights as fuse_linear_bn_weights
+from jit.nn.utils.gradients import clip_grad_norm as clip_grad_norm
 from jit.nn.utils.gradients import clip_grad_norm_ as clip_grad_norm_
+from jit.nn.utils.gradients import clip_grad_value as clip_grad_value
 from jit.nn.utils.gradients import clip_grad_value_ as clip_grad_value_
 from jit.nn.utils.gradients import clip_grads_with_norm_ as clip_grads_with_norm_
 from jit.nn.utils.gradients import get_total_norm as get_total_norm
@@ -15,5 +19,6 @@ from jit.nn.utils.normed import remove_weight_norm as remove_weight_norm
 from jit.nn.utils.normed import weight_norm as weight_norm
 from jit.nn.utils.spectral import remove_spectral_norm as remove_spectral_norm
 from jit.nn.utils.spectral import spectral_norm as spectral_norm
+from jit.nn.utils.skipping import skip_init as skip_init
 from jit.nn.utils.vectors import parameters_to_vector as parameters_to_vector
 from jit.nn.utils.vectors import vector_to_parameters as vector_to_parameters

@@ -49,8 +49,10 @@ NAMES = {
     "torch.nn._VF": "jit.eager.namespace:F",
     "torch.nn.functional.torch": "jit",
     "torch.nn.functional.math": "math",
+    "torch.nn.functional.grad": "jit.nn.grad",
     "torch.__version__": "jit.as_torch.stand_ins.version:__version__",
     "torch.trace": "jit.linalg:trace",
+    "torch.default_generator": "jit.eager.generators:DEFAULT",
 }
 """Name in a module of PyTorch -> what it means, as module:name."""
 

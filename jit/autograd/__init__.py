@@ -27,7 +27,7 @@ else:
             "recomputing": "checkpoint checkpoint_sequential",
             "registered": "register",
         },
-        ("function", "functional", "graph", "profiler"),
+        ("forward_ad", "function", "functional", "graph", "profiler"),
     )
 
 
@@ -48,6 +48,21 @@ setattr(Tensor, "backward", Later("backward", _backward))  # noqa: B010  (type c
 derivatives.autograd = attaching
 variable = elsewhere(f"{__name__}.variable", "jit.eager.tensors")
 """The file of PyTorch from which old programs import `Variable`."""
+
+
+class _ExecutionEngine:
+    """The engine of backward, as libraries reach it: `Variable._execution_engine.queue_callback(f)`."""
+
+    def queue_callback(self, callback: Callable[[], Any]) -> None:
+        """Call `callback` at the end of the backward that is running."""
+        from .engine import queue_callback
+
+        queue_callback(callback)
+
+
+setattr(Variable, "_execution_engine", _ExecutionEngine())  # noqa: B010
+grad_mode = elsewhere(f"{__name__}.grad_mode", "jit.eager.context")
+"""That from which programs import `no_grad` and its like."""
 
 __all__ = [
     "Function", "Variable", "backward", "checkpoint", "checkpoint_sequential", "detect_anomaly", "enable_grad",

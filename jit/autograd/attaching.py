@@ -16,6 +16,7 @@ from jit.ir import Op, dtypes
 from jit.ir.errors import AutogradError
 
 from .nodes import CopySlices, Edge, Node, OpNode, SavedTensor, edge_of, meta_of, replay
+from .parts import PartsNode
 
 # -- operators -------------------------------------------------------------------------------------------------------
 
@@ -40,7 +41,7 @@ def attach(op: Op, values: Sequence[Any], outputs: Sequence[Tensor], original: T
     groups = tuple([_length(values[i]) for i in op.tensors]) if op.takes_lists else None
     tensors = [values[i] for i in op.tensors] if groups is None else list(_flat(op, values))
     edges = [_edge_to(tensor) for tensor in tensors]
-    node = OpNode(op, edges, groups, len(outputs))
+    node = (OpNode if op.is_differentiable else PartsNode)(op, edges, groups, len(outputs))
     node.metas = [None if edge is None else meta_of(t) for edge, t in zip(edges, tensors, strict=True)]
     node.needs = needs = [edge is not None for edge in edges]
     node.place = context.user_place(OWN_CALLERS)

@@ -25,7 +25,10 @@ from .differentiation import grad
 
 def gradcheck(
     func: Callable[..., Any], inputs: Any, eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3,
-    raise_exception: bool = True, fast_mode: bool = False,
+    raise_exception: bool = True, nondet_tol: float = 0.0, check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False, check_batched_grad: bool = False, check_batched_forward_grad: bool = False,
+    check_forward_ad: bool = False, check_backward_ad: bool = True, fast_mode: bool = False,
+    masked: bool | None = None,
 ) -> bool:  # fmt: skip
     """Compare the gradients of `func` with central differences, for every input that requires grad.
 
@@ -35,6 +38,9 @@ def gradcheck(
         eps: The step of the differences.
         atol, rtol: Allowed difference, absolute and relative.
         raise_exception: Raise on a mismatch; otherwise return False.
+        nondet_tol, check_undefined_grad, check_grad_dtypes, check_batched_grad, check_batched_forward_grad: Accepted;
+            only derivatives are compared.
+        check_forward_ad, check_backward_ad, masked: Likewise.
         fast_mode: Compare along one random direction instead of all elements: a few calls of `func`, however large.
 
     Raises:
@@ -142,7 +148,10 @@ def _floating(result: Any) -> list[Tensor]:
 
 def gradgradcheck(
     func: Callable[..., Any], inputs: Any, grad_outputs: Any = None, eps: float = 1e-6, atol: float = 1e-5,
-    rtol: float = 1e-3, raise_exception: bool = True, fast_mode: bool = False,
+    rtol: float = 1e-3, gen_non_contig_grad_outputs: bool = False, raise_exception: bool = True,
+    nondet_tol: float = 0.0, check_undefined_grad: bool = True, check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False, check_fwd_over_rev: bool = False, check_rev_over_rev: bool = True,
+    fast_mode: bool = False, masked: bool = False,
 ) -> bool:  # fmt: skip
     """`gradcheck` of the gradients: second derivatives by the inputs and by the incoming gradients.
 
@@ -152,7 +161,10 @@ def gradgradcheck(
         grad_outputs: The incoming gradients, one for each output that requires grad; drawn if left out.
         eps: The step of the differences.
         atol, rtol: Allowed difference, absolute and relative.
+        gen_non_contig_grad_outputs, nondet_tol, check_undefined_grad, check_grad_dtypes, check_batched_grad: Accepted;
+            only derivatives are compared.
         raise_exception: Raise on a mismatch; otherwise return False.
+        check_fwd_over_rev, check_rev_over_rev, masked: Accepted, too.
         fast_mode: Compare along one random direction instead of all elements.
 
     Raises:
@@ -180,4 +192,4 @@ def gradgradcheck(
 
     if not first(*arguments, *weights):
         return True
-    return gradcheck(first, (*arguments, *weights), eps, atol, rtol, raise_exception, fast_mode)
+    return gradcheck(first, (*arguments, *weights), eps, atol, rtol, raise_exception, fast_mode=fast_mode)

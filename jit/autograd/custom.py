@@ -42,6 +42,9 @@ class Context:
         """Keep tensors (inputs or outputs) for `backward`; their versions are checked then."""
         self._to_save = tensors
 
+    def save_for_forward(self, *tensors: Any) -> None:
+        """Keep tensors for a static `jvp`; forward derivatives are found through `backward` here, which need none."""
+
     def mark_dirty(self, *tensors: Any) -> None:
         """Say which arguments `forward` wrote to and returned."""
         self._dirty = tensors
@@ -53,6 +56,12 @@ class Context:
     def set_materialize_grads(self, value: bool) -> None:
         """Whether undefined incoming gradients arrive as zeros (the default) or as None."""
         self.materialize_grads = value
+
+    @property
+    def saved_variables(self) -> tuple[Any, ...]:
+        """`saved_tensors` under its older name."""
+        warnings.warn("saved_variables is deprecated; use saved_tensors", DeprecationWarning, stacklevel=2)
+        return self.saved_tensors
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:

@@ -67,7 +67,8 @@ def backward(
 
 def grad(
     outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool | None = None, create_graph: bool = False,
-    only_inputs: bool = True, allow_unused: bool | None = None, materialize_grads: bool = False,
+    only_inputs: bool = True, allow_unused: bool | None = None, is_grads_batched: bool = False,
+    materialize_grads: bool = False,
 ) -> tuple[Any, ...]:  # fmt: skip
     """The gradients of `outputs`, weighted by `grad_outputs`, with respect to `inputs`; `.grad` is not touched.
 
@@ -79,6 +80,7 @@ def grad(
         create_graph: Make the gradients differentiable themselves.
         only_inputs: True; PyTorch has given up False, too.
         allow_unused: Return None for inputs that the outputs do not depend on, instead of an error.
+        is_grads_batched: Each weight has one dim more in front, and so have the gradients: one for each entry of it.
         materialize_grads: Return zeros for inputs that the outputs do not depend on.
 
     Raises:
@@ -101,6 +103,8 @@ def grad(
         )
     roots, leaves = _as_list(outputs), _as_list(inputs)
     keep = create_graph if retain_graph is None else retain_graph
+    if is_grads_batched:
+        return _batched(roots, leaves, _weights(roots, grad_outputs), keep, create_graph, allow_unused, materialize_grads)
     found = run_backward(roots, _weights(roots, grad_outputs), leaves, keep, create_graph)
     if materialize_grads:
         return tuple(
@@ -112,3 +116,19 @@ def grad(
                 f"input {index} of grad was not used to compute the outputs; pass allow_unused=True to get None for it"
             )
     return tuple(found)
+
+
+def _batched(
+    roots: list[Any], leaves: list[Any], weights: list[Any], keep: bool, create_graph: bool, *others: bool | None
+) -> tuple[Any, ...]:
+    """The gradients for each entry of the weights, one after the other, stacked."""
+    count = len(weights[0])
+    allow_unused, materialize = others
+    rows = [
+        grad(
+            roots, leaves, [weight[at] for weight in weights], keep or at < count - 1, create_graph,
+            allow_unused=allow_unused, materialize_grads=bool(materialize),
+        )
+        for at in range(count)
+    ]  # fmt: skip
+    return tuple(None if column[0] is None else F.stack(column) for column in zip(*rows, strict=True))

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
-from contextvars import Token
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import Any
 
 from jit.eager import context
 from jit.eager.hooks import RemovableHandle
+from jit.eager.namespace import F
 from jit.eager.tensors import Tensor
 from jit.ir.errors import AutogradError, TraceError, UsageError
 
 from .engine import queue_callback
 from .nodes import Edge as GradientEdge
 from .nodes import Node, edge_of
+
+
+_REFUSED: ContextVar[str | None] = ContextVar("refused", default=None)
+"""Why hooks for saved tensors are refused; None where they are not."""
 
 
 class saved_tensors_hooks:  # noqa: N801 - users call it like a function
@@ -48,10 +54,78 @@ class saved_tensors_hooks:  # noqa: N801 - users call it like a function
                 f"saved_tensors_hooks() in a traced function (at {context.user_source()}): a recording decides itself "
                 "what is saved; put the block around the call, which then runs eagerly, or use jit.checkpoint"
             )
+        refused = _REFUSED.get()
+        if refused is not None:
+            raise AutogradError(refused)
         self._tokens.append(context.SAVING.set(self._hooks))
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         context.SAVING.reset(self._tokens.pop())
+
+
+class save_on_cpu(saved_tensors_hooks):  # noqa: N801
+    """Within this block, what is saved for backward waits on the CPU.
+
+    Args:
+        pin_memory: Accepted; makes no difference.
+        device_type: Accepted; tensors go back where they came from.
+    """
+
+    def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
+        super().__init__(lambda tensor: (tensor.device, tensor.cpu()), lambda kept: kept[1].to(kept[0]))
+
+
+@contextmanager
+def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
+    """Within this block, `saved_tensors_hooks` are refused.
+
+    Args:
+        error_message: The text of the error.
+
+    Raises:
+        AutogradError: Hooks are in force already.
+    """
+    if context.SAVING.get() is not None:
+        raise AutogradError(error_message)
+    token = _REFUSED.set(error_message)
+    try:
+        yield
+    finally:
+        _REFUSED.reset(token)
+
+
+@contextmanager
+def allow_mutation_on_saved_tensors() -> Iterator[None]:
+    """Within this block, tensors that are saved for backward may be written to: copies of them are kept.
+
+    >>> import jit
+    >>> x = jit.ones(2, requires_grad=True)
+    >>> with jit.autograd.graph.allow_mutation_on_saved_tensors():
+    ...     factor = jit.full((2,), 3.0)
+    ...     y = x * factor
+    ...     factor.zero_()
+    ...     y.sum().backward()
+    tensor([0., 0.])
+    >>> x.grad.tolist()
+    [3.0, 3.0]
+
+    Raises:
+        AutogradError: Other hooks are in force, or a backward comes after the end of the block.
+    """
+    open_now = [True]
+
+    def unpack(kept: Tensor) -> Tensor:
+        if not open_now:
+            raise AutogradError("this backward needs a copy that was kept in a block allow_mutation_on_saved_tensors()")
+        return kept
+
+    if context.SAVING.get() is not None:
+        raise AutogradError("allow_mutation_on_saved_tensors() does not nest with other hooks; leave one of them out")
+    with saved_tensors_hooks(F.clone, unpack):
+        try:
+            yield
+        finally:
+            open_now.clear()
 
 
 def get_gradient_edge(tensor: Tensor) -> GradientEdge:
@@ -129,4 +203,7 @@ class Handles:
             handle.remove()
 
 
-__all__ = ["GradientEdge", "Node", "get_gradient_edge", "register_multi_grad_hook", "saved_tensors_hooks"]
+__all__ = [
+    "GradientEdge", "Node", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks", "get_gradient_edge",
+    "register_multi_grad_hook", "save_on_cpu", "saved_tensors_hooks",
+]  # fmt: skip

@@ -50,7 +50,7 @@ from jit.ir.op import Derivative
 from jit.runtime.arrays.execute import execute_gradients
 from jit.runtime.arrays.libraries import FINDERS, is_writable
 
-from .node_names import node_name
+from .changed import changed_tensor
 
 SPAN = 1 << 64
 """The distance between the serials of two nodes: room for those that a shared backward hands out, see `sharing`."""
@@ -158,6 +158,18 @@ class SavedTensor:
                 f"{context.user_source()}); let it write to a clone"
             )
         self._array = None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the array is at hand as it was saved: no hook has it, and nothing has written to it."""
+        return self._packed is None and self.storage.version == self.version
+
+    def changed(self, node: Node) -> Tensor | None:
+        """A tensor without elements, if an in-place operation has changed this one."""
+        if self._packed is not None or self.storage.version == self.version:
+            return None
+        error = _changed(node, self.what, self.version, self.storage)
+        return changed_tensor(self._array, self.storage, self._bindings, error)
 
     def _original(self, node: Node) -> Any:
         """The array that was saved; AutogradError if an in-place operation has changed it since."""
@@ -411,7 +423,7 @@ class OpNode(Node):
     saved: dict[str, Any] | None = None
     """The values that the formulas name: SavedTensors, Metas and plain values."""
     needs: Sequence[bool] = ()
-    """For each edge, whether it is there."""
+    """A flag for each edge: whether it is there."""
     metas: Sequence[Meta | None] = ()
     """One for each edge, for reducing the gradient of a broadcast argument."""
     conjugated = False
@@ -437,6 +449,8 @@ class OpNode(Node):
     @property
     def name(self) -> str:  # type: ignore[override]
         """A name in PyTorch's manner, such as MulBackward0; made on demand."""
+        from jit.ops.node_names import node_name
+
         return node_name(self.op.schema, self.saved or {}, [meta.ndim if meta else 0 for meta in self.metas])
 
     def release(self) -> None:
@@ -471,6 +485,8 @@ class OpNode(Node):
             return None
         if context.GRAD_ENABLED.get() or context.TRACE.get() or context.PROFILE.get() or self.conjugated:
             return None
+        if not all(map(_is_plain, saved.values())):
+            return None
         several = type(g) is tuple
         given = tuple([None if each is None else each._array for each in g]) if several else g._array
         known = {name: _array_of(value, self) for name, value in saved.items()}
@@ -485,18 +501,6 @@ class OpNode(Node):
         storage = g._storage if op.kind == "view" and not several else None
         return [None if array is None else tensor_of(array, storage) for array in found]
 
-    def _by_parts(self, saved: dict[str, Any], g: Any, needs: Sequence[bool]) -> list[Any]:
-        """The gradients of a composite that has no formulas, by those of its parts: these run again."""
-        from .engine import run_backward
-
-        create = context.GRAD_ENABLED.get()
-        with context.enable_grad():
-            values = [_unpacked(saved[name], self) for name in self.op.schema.argument_names]
-            wanted = [values[i] for i, need in zip(self.op.tensors, needs, strict=True) if need]
-            result = self.op.body(F, *values)
-        found = iter(run_backward([result], [g], wanted, create, create, within=True))
-        return [next(found) if need else None for need in needs]
-
     def _by_formulas(self, saved: dict[str, Any], g: Any, needs: Sequence[bool]) -> list[Any]:
         if not self.conjugated:
             results = self._formulas(saved, {"F": F, "g": g}, needs)
@@ -506,8 +510,6 @@ class OpNode(Node):
 
     def _formulas(self, saved: dict[str, Any], names: dict[str, Any], needs: Sequence[bool]) -> Sequence[Any]:
         op = self.op
-        if not op.is_differentiable and (context.GRAD_ENABLED.get() or context.TRACE.get() or context.PROFILE.get()):
-            return self._by_parts(saved, names["g"], needs)
         grouped = needs if self.groups is None else self.grouped(needs)
         whole = op.backward or op.whole_gradients
         if whole is not None:
@@ -580,14 +582,23 @@ def _conjugate(F: Any, value: Any) -> Any:
 
 def _unpack(saved: Any, node: Node) -> Any:
     if type(saved) is SavedTensor:
+        if (changed := saved.changed(node)) is not None:
+            return changed
         return saved.unpack(node) if context.GRAD_ENABLED.get() else saved.without_history(node)
     if type(saved) is tuple and any(isinstance(item, SavedTensor) for item in saved):
         return tuple(_unpack(item, node) for item in saved)
     return saved
 
 
+def _is_plain(saved: Any) -> bool:
+    """Whether a saved value is at hand; of several outputs, most are not read, so that they may have changed."""
+    if type(saved) is tuple:
+        return all(type(item) is not SavedTensor or item._packed is None for item in saved)
+    return type(saved) is not SavedTensor or saved.is_plain
+
+
 def _array_of(saved: Any, node: Node) -> Any:
-    """What was saved, tensors as arrays; of several outputs, None for those that were changed: most are not read."""
+    """A saved value, tensors as arrays; of several outputs, None for those that were changed: most are not read."""
     if type(saved) is SavedTensor:
         return saved._original(node)
     if type(saved) is tuple:
@@ -599,7 +610,7 @@ def _unchanged(saved: SavedTensor, node: Node) -> Any:
     return saved._original(node) if saved.storage.version == saved.version else None
 
 
-def _unpacked(saved: Any, node: Node) -> Any:
+def unpacked(saved: Any, node: Node) -> Any:
     """A saved argument as a tensor that no other argument is, with a history that leads to what it was."""
     return F.view_as(fresh := saved.unpack(node), fresh) if type(saved) is SavedTensor else saved
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 from jit.eager import context
@@ -33,7 +34,8 @@ from .nodes import AccumulateGrad, Edge, Node, SavedTensor, edge_of, meta_of, ne
 
 def checkpoint(
     function: Callable[..., Any], *args: Any, use_reentrant: bool | None = None, preserve_rng_state: bool = True,
-    **kwargs: Any,
+    context_fn: Callable[[], tuple[Any, Any]] | None = None, determinism_check: str = "default", debug: bool = False,
+    early_stop: bool = True, **kwargs: Any,
 ) -> Any:  # fmt: skip
     """`function(*args, **kwargs)`, without keeping its intermediate results: backward computes them again.
 
@@ -43,6 +45,9 @@ def checkpoint(
         args: Tensors, nests of tensors, or anything else.
         use_reentrant: Accepted and ignored: there is one implementation, with the abilities of both of PyTorch's.
         preserve_rng_state: Whether the second run draws the same random numbers.
+        context_fn: Gives two blocks, within which the first run and the second one take place.
+        determinism_check, debug, early_stop: Accepted; the second run is compared with the first in any case, and runs
+            to its end.
         kwargs: Like `args`.
 
     Returns:
@@ -67,10 +72,11 @@ def checkpoint(
     if (trace := context.TRACE.get()) is not None:
         with trace.checkpointed(), autocasting(around):
             return function(*args, **kwargs)
+    first_block, second_block = (nullcontext(), nullcontext()) if context_fn is None else context_fn()
     own: list[SavedTensor] = []
     saved = map_tensors(lambda t: _keep(t, own), (args, kwargs))
     first = next_serial()
-    with noting() as effects, autocasting(around):
+    with noting() as effects, autocasting(around), first_block:
         result = function(*args, **kwargs)
     outside = {id(item.storage) for item in own}
     tensors = list_tensors(result)
@@ -81,7 +87,7 @@ def checkpoint(
         item.version = item.storage.version
     roots = [root_of(tensors[place]) for place in places]
     node = CheckpointNode(function, saved, effects, _edges_out_of(roots, first), places, roots)
-    node.random = preserve_rng_state
+    node.random, node.block = preserve_rng_state, second_block
     return _with_history(result, node, roots)
 
 
@@ -222,6 +228,8 @@ class CheckpointNode(Node):
         """The setting of `autocast`."""
         self.random = True
         """Whether the second run draws the same numbers."""
+        self.block: Any = nullcontext()
+        """The block within which the second run takes place."""
         self.places = places
         self.metas = [meta_of(root) for root in roots]
         for root in roots:
@@ -266,7 +274,7 @@ class CheckpointNode(Node):
     def _again(self, args: Any, kwargs: Any) -> list[Any]:
         """The results of a second run, with their histories; AutogradError if they are not like those of the first."""
         assert self.function is not None
-        with context.enable_grad(), autocasting(self.regime):
+        with context.enable_grad(), autocasting(self.regime), self.block:
             tensors = list_tensors(self.function(*args, **kwargs))
         roots = [root_of(tensors[place]) if place < len(tensors) else None for place in self.places]
         if [None if r is None or edge_of(r) is None else meta_of(r) for r in roots] != self.metas:

@@ -243,7 +243,8 @@ def methods_file() -> str:
         if name not in spelled_out and (callable(value) or isinstance(value, property)):
             lines += _method(name, value).splitlines()
     body = "class Methods:\n" + "\n".join(f"    {line}" for line in lines) + "\n"
-    return HEAD.format(title="The methods of Tensor.", imports="from .results import *\n") + body
+    imports = "from jit.eager.storages import TypedStorage, UntypedStorage\nfrom .results import *\n"
+    return HEAD.format(title="The methods of Tensor.", imports=imports) + body
 
 
 def _defined_in_class() -> set[str]:
@@ -329,8 +330,9 @@ def _indexed(ops: Sequence[Op]) -> str:
 
 
 LATE = (
-    "jit", "jit.amp", "jit.autograd", "jit.export", "jit.ir", "jit.nn", "jit.nn.utils", "jit.optim",
-    "jit.optim.lr_scheduler", "jit.signal",
+    "jit", "jit.amp", "jit.autograd", "jit.export", "jit.func", "jit.ir", "jit.nn", "jit.nn.utils", "jit.optim",
+    "jit.nn.parallel", "jit.optim.lr_scheduler", "jit.signal", "jit.utils", "jit.utils.data", "jit.utils.data._utils",
+    "jit.utils.tensorboard",
 )  # fmt: skip
 """The packages whose names `jit.late` finds."""
 

@@ -6,10 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from jit.ir.errors import UsageError
+from jit.ir.geometry import contiguous_strides
 from jit.ir.layouts import strided
+from jit.runtime.arrays.arrays import room_of
 
 from .namespace import F
-from .storages import storage_of, untyped_storage_of
+from .storages import TypedStorage, storage_of, untyped_storage_of
 from .tensors import Tensor
 
 
@@ -38,6 +40,18 @@ def _map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> 
     return _mapped(self, callable, self, F.expand(tensor, self.shape))
 
 
+def _map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any], Any]) -> Tensor:
+    """Replace each element by what a function makes of it and its two counterparts.
+
+    Args:
+        self: A tensor, which is written to.
+        x: A tensor that is broadcast.
+        y: Another one.
+        callable: A function of three numbers.
+    """
+    return _mapped(self, callable, self, F.expand(x, self.shape), F.expand(y, self.shape))
+
+
 def _mapped(self: Tensor, function: Callable[..., Any], *sources: Tensor) -> Tensor:
     rows = [source.detach().reshape(-1).tolist() for source in sources]
     made = [function(*numbers) for numbers in zip(*rows)]
@@ -46,14 +60,46 @@ def _mapped(self: Tensor, function: Callable[..., Any], *sources: Tensor) -> Ten
     return F.copy_(self, tensor(made, dtype=self.dtype).reshape(self.shape))
 
 
-def _set_(self: Tensor, source: Any = None, *geometry: Any) -> Tensor:
-    """Let this tensor be another one of the same memory as `source`."""
+def _set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Tensor:
+    """Let this tensor be another one of the memory of `source`.
+
+    Args:
+        self: The tensor.
+        source: A tensor, or a storage; new memory without elements if left out.
+        storage_offset: The place of the first element in the memory.
+        size: The sizes; those of a tensor, or all elements of a storage, if left out.
+        stride: The strides; those of rows without gaps if left out.
+
+    Raises:
+        UsageError: It has other elements than this tensor.
+    """
+    if isinstance(source, TypedStorage):
+        source = source.elements_as(self.dtype)
     if source is not None and not isinstance(source, Tensor):
-        raise UsageError("set_() takes a tensor; give it one, or use torch.as_strided")
-    if geometry:
-        source = F.as_strided(source, *geometry)
+        raise UsageError(f"set_() takes a tensor or a storage, not {type(source).__name__}; pass one of these")
+    if source is not None and source.dtype is not self.dtype:
+        raise UsageError(f"set_() takes the memory of {self.dtype} here, not of {source.dtype}; convert it first")
+    if size is not None:
+        strides = contiguous_strides(tuple(size)) if stride is None else stride
+        source = F.as_strided(source, size, strides, storage_offset)
     self.data = F.empty((0,), dtype=self.dtype) if source is None else source
     return self
+
+
+def _is_set_to(self: Tensor, tensor: Tensor) -> bool:
+    """Whether another tensor is of the same memory, with the same sizes and strides.
+
+    Args:
+        self: A tensor.
+        tensor: The other one.
+    """
+    same = self.data_ptr() == tensor.data_ptr() and self.dtype is tensor.dtype
+    return bool(same and self.shape == tensor.shape and self.stride() == tensor.stride())
+
+
+def _sizeof(self: Tensor) -> int:
+    """The bytes of the object and of the memory behind it."""
+    return object.__sizeof__(self) + room_of(self._defined())[1]
 
 
 def _is_view(self: Tensor) -> bool:
@@ -101,6 +147,7 @@ ATTRIBUTES: dict[str, Any] = {
     "itemsize": property(lambda self: self.element_size(), doc="Bytes per element."),
     "storage": storage_of, "untyped_storage": untyped_storage_of, "_typed_storage": storage_of,
     "share_memory_": _share_memory_, "is_shared": lambda self: False, "apply_": _apply_, "map_": _map_, "set_": _set_,
+    "map2_": _map2_, "__sizeof__": _sizeof, "is_set_to": _is_set_to,
     "_is_view": _is_view, "as_subclass": _as_subclass, "_make_subclass": classmethod(_make_subclass),
     "dim_order": _dim_order, "to_dense": lambda self, dtype=None: self if dtype is None else self.to(dtype),
     "is_coalesced": lambda self: False, "is_distributed": lambda self: False,

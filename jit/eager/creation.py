@@ -18,6 +18,7 @@ from jit.runtime.arrays.libraries import HOST, library_on
 from . import context
 from .namespace import F
 from .proxies import TracedScalar, concrete
+from .storages import TypedStorage
 from .tensors import Tensor, tensor_of
 
 
@@ -40,6 +41,8 @@ def tensor(data: Any, dtype: Any = None, device: Any = None, requires_grad: bool
     """
     if not isinstance(data, Tensor) and hasattr(data, "__cuda_array_interface__"):
         data = _sharing(data)
+    elif isinstance(data, TypedStorage):
+        data = data.tolist()
     home = resolve(device if device is not None or not isinstance(data, Tensor) else data.device)
     wanted = None if dtype is None else dtypes.as_dtype(dtype)
     trace = context.TRACE.get()
@@ -144,8 +147,8 @@ def _plain(data: Any) -> Any:
     """Nested lists with tensors and traced numbers replaced by what they hold."""
     if isinstance(data, (list, tuple)):
         return [_plain(item) for item in data]
-    if isinstance(data, Tensor):
-        return data.item() if data.ndim == 0 else data.tolist()
+    if isinstance(data, Tensor):  # one of a single element is a number, whatever its sizes
+        return data.item() if data.numel() == 1 else data.tolist()
     return concrete(data)
 
 

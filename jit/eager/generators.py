@@ -108,34 +108,34 @@ def _renew_locks() -> None:
 
 os.register_at_fork(after_in_child=_renew_locks)
 
-_default = Generator()
+DEFAULT = Generator()
 
 
 def default_generator() -> Generator:
     """The generator that operators draw from unless given another."""
-    return _default
+    return DEFAULT
 
 
 def manual_seed(seed: int) -> Generator:
     """Seed the default generator."""
-    return _default.manual_seed(seed)
+    return DEFAULT.manual_seed(seed)
 
 
 def seed() -> int:
     """Seed the default generator with an unpredictable number, which is returned."""
-    return _default.seed()
+    return DEFAULT.seed()
 
 
 def initial_seed() -> int:
     """The default generator's seed."""
-    return _default.initial_seed()
+    return DEFAULT.initial_seed()
 
 
 def get_rng_state() -> RandomState:
     """The default generator's state."""
-    return _default.get_state()
+    return DEFAULT.get_state()
 
 
 def set_rng_state(state: RandomState) -> None:
     """Continue the default generator from `state`."""
-    _default.set_state(state)
+    DEFAULT.set_state(state)

@@ -13,14 +13,16 @@ class RemovableHandle:
     """The handle of a registered hook: `remove()` undoes it, and so does leaving a `with` block."""
 
     def __init__(self, hooks: HookTable, key: int) -> None:
-        self._hooks = weakref.ref(hooks)
-        self._key = key
+        self.hooks_dict_ref = weakref.ref(hooks)
+        """The table that holds the hook, as long as there is one."""
+        self.id = key
+        """Its key there."""
 
     def remove(self) -> None:
         """Take the hook away; doing so twice is fine."""
-        hooks = self._hooks()
+        hooks = self.hooks_dict_ref()
         if hooks is not None:
-            hooks.pop(self._key, None)
+            hooks.pop(self.id, None)
 
     def __enter__(self) -> RemovableHandle:
         return self

@@ -100,7 +100,7 @@ _UNKNOWN = object()
 
 
 class _Least(dict[Op, "int | None"]):
-    """Of each operator, the fewest elements with which it pays as a native call; None if it never does."""
+    """The fewest elements with which an operator pays as a native call; None if it never does."""
 
     def __missing__(self, op: Op) -> int | None:
         self[op] = found = _least(op)
@@ -111,7 +111,7 @@ LEAST = _Least()
 
 
 class _Formulas(dict[Op, "tuple[str, ...] | None"]):
-    """Of each operator whose formulas pay as a native call, what they ask for but the namespace, `g` and `needs`."""
+    """The names that an operator's formulas ask for, `F`, `g` and `needs` aside, if they pay as a native call."""
 
     def __missing__(self, op: Op) -> tuple[str, ...] | None:
         self[op] = found = _names_of(op) if _has_hot_formulas(op) else None

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from jit.ir import dtypes
 from jit.ir.devices import CPU, accelerator, resolve
 from jit.ir.devices import device as Device
@@ -61,7 +63,7 @@ def _reflected(name: str) -> Callable[..., Any]:
     if name == "sub":
         return _binary(F.rsub)
     if name == "div":
-        return _binary(lambda a, b: F.reciprocal(a) * b)
+        return _binary(lambda a, b: F.mul(F.reciprocal(a), b))
     function = getattr(F, name)
     return _binary(lambda a, b: function(b, a))
 
@@ -72,18 +74,26 @@ _MIRRORED = {"eq": "", "ne": "", "lt": "__gt__", "gt": "__lt__", "le": "__ge__",
 
 def _binary(function: Callable[..., Any], reflected: str = "__radd__") -> Callable[..., Any]:
     """A dunder method that calls `function`. Where that does not take `other`, Python goes on to the method `reflected`
-    of its class, if it has one, as in `t + other`; with `reflected` empty it always goes on, as in `t == None`."""
+    of its class, if it has one or is not one of Python's own, as in `t + other`; with `reflected` empty it always goes
+    on, as in `t == None`."""
 
     def method(self: Any, other: Any) -> Any:
         try:
             return function(self, other)
         except SchemaError:
-            asks = reflected == "" or (_answers(type(other), reflected) and not is_foreign(other))
-            if isinstance(other, Tensor) or not asks:
+            if not (reflected == "" or _goes_on(other, reflected)):
                 raise
             return NotImplemented
 
     return method
+
+
+def _goes_on(other: Any, reflected: str) -> bool:
+    """Whether Python asks the class of the other operand; tensors of other libraries get our error, which helps."""
+    if isinstance(other, Tensor) or is_foreign(other):
+        return False
+    own = type(other).__module__ == "builtins" or isinstance(other, (np.ndarray, np.generic))
+    return not own or _answers(type(other), reflected)
 
 
 def _answers(kind: type, name: str) -> bool:

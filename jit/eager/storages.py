@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -12,23 +13,68 @@ from jit.ir.dtypes import DType
 from jit.runtime.arrays.arrays import room_of
 
 from .namespace import F
-from .tensors import Tensor
+from .tensors import Tensor, tensor_of
 
 
 class TypedStorage:
     """All memory that a tensor and its views share, as elements of one dtype.
 
+    >>> import jit
+    >>> jit.FloatStorage([1, 2]).tolist(), jit.ones(2).storage().type()
+    ([1.0, 2.0], 'torch.FloatStorage')
+
     Args:
-        owner: A tensor in it.
-        dtype: The dtype of its elements.
+        data: Nothing, for an empty one; a number of elements; or the elements.
+        dtype: The dtype of its elements, for this class itself.
+        device: Where it lies.
     """
 
-    def __init__(self, owner: Tensor, dtype: DType) -> None:
-        self._owner, self.dtype = owner.detach(), dtype
+    dtype: DType = dtypes.float32
+
+    def __init__(self, *data: Any, dtype: Any = None, device: Any = None) -> None:
+        if dtype is not None:
+            self.dtype = dtypes.as_dtype(dtype)
+        self._hold(made_elements(self.dtype, device, *data))
+
+    def _hold(self, owner: Tensor) -> None:
+        self._owner = owner.detach()
+        """A tensor in it."""
+
+    @classmethod
+    def of(cls, owner: Tensor) -> Any:
+        """The storage in which a tensor lies.
+
+        Args:
+            owner: The tensor.
+        """
+        made = object.__new__(cls)
+        made._hold(owner)
+        return made
+
+    @classmethod
+    def from_buffer(cls, buffer: Any, byte_order: str = "native", **options: Any) -> Any:
+        """A storage with the elements of a buffer.
+
+        Args:
+            buffer: Bytes, or whatever lends its memory as such.
+            byte_order: "native", "little" or "big".
+            options: `count` and `offset`, as numpy takes them.
+        """
+        kind = cls.dtype.numpy.newbyteorder({"native": "=", "little": "<", "big": ">"}[byte_order])
+        read = np.frombuffer(buffer, kind, **options).astype(cls.dtype.numpy)
+        return cls.of(tensor_of(read))
 
     def _elements(self) -> Tensor:
         """A vector of all of it, which shares memory with the tensor."""
         return F.as_strided(self._owner, [self.nbytes() // self._owner.element_size()], [1], 0)
+
+    def elements_as(self, dtype: DType) -> Tensor:
+        """All of it as a vector of a dtype that it holds, or, of bytes, of any.
+
+        Args:
+            dtype: The dtype.
+        """
+        return self._elements()
 
     def data_ptr(self) -> int:
         """The address of the first byte."""
@@ -48,9 +94,23 @@ class TypedStorage:
         """Bytes per element."""
         return self.dtype.itemsize
 
+    def type(self, kind: Any = None) -> Any:
+        """Its kind, `torch.FloatStorage`; with an argument, a copy of another kind.
+
+        Args:
+            kind: The name of a kind.
+        """
+        if kind is None:
+            return f"torch.{type(self).__name__}"
+        return self._as(STORAGES[kind.rpartition(".")[2]].dtype)
+
+    def _as(self, dtype: DType) -> Any:
+        return self if dtype is self.dtype else kind_of(dtype).of(self._elements().to(dtype))
+
     def untyped(self) -> UntypedStorage:
         """The same memory as bytes."""
-        return UntypedStorage(self._owner)
+        made: UntypedStorage = UntypedStorage.of(self._owner)
+        return made
 
     @property
     def device(self) -> Any:
@@ -69,6 +129,29 @@ class TypedStorage:
         """Whether other processes see it: none does."""
         return False
 
+    def cpu(self) -> Any:
+        """It on the CPU."""
+        return self if self._owner.is_cpu else type(self).of(self._elements().cpu())
+
+    def clone(self) -> Any:
+        """A copy."""
+        return type(self).of(self._elements().clone())
+
+    def copy_(self, source: Any, non_blocking: bool = False) -> Any:
+        """Take over the elements of another storage.
+
+        Args:
+            source: The storage, of as many elements.
+            non_blocking: Accepted; makes no difference.
+        """
+        self._elements().copy_(source._elements())
+        return self
+
+    def fill_(self, value: Any) -> Any:
+        """Let all elements be one number."""
+        self._elements().fill_(value)
+        return self
+
     def tolist(self) -> Any:
         """The elements."""
         return self._elements().tolist()
@@ -77,7 +160,7 @@ class TypedStorage:
         return iter(self.tolist())
 
     def __getitem__(self, index: Any) -> Any:
-        return self.tolist()[index]
+        return type(self).of(self._elements()[index]) if isinstance(index, slice) else self.tolist()[index]
 
     def __setitem__(self, index: Any, value: Any) -> None:
         self._elements()[index] = value
@@ -88,30 +171,91 @@ class TypedStorage:
     def __hash__(self) -> int:
         return self.data_ptr()
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return type(self).of(deepcopy(self._owner, memo))
+
+    def __repr__(self) -> str:
+        return f"{self.tolist()}\n[{self.type()} of size {len(self)}]"
+
+
+def made_elements(dtype: DType, device: Any, *data: Any) -> Tensor:
+    """A vector of so many elements, or of these.
+
+    Args:
+        dtype: Their dtype.
+        device: Where it lies.
+        data: Nothing, a number, or the elements.
+    """
+    home = None if device is None else str(device)
+    if not data or hasattr(data[0], "__index__"):
+        return F.empty((int(data[0]) if data else 0,), dtype=dtype, device=home)
+    from .creation import tensor
+
+    return tensor(list(data[0]), dtype=dtype, device=device)
+
 
 class UntypedStorage(TypedStorage):
     """All memory that a tensor and its views share, as bytes.
 
     Args:
-        owner: A tensor in it.
+        data: Nothing, a number of bytes, or the bytes.
+        device: Where it lies.
     """
 
-    def __init__(self, owner: Tensor) -> None:
-        super().__init__(owner, dtypes.uint8)
+    dtype = dtypes.uint8
+
+    def elements_as(self, dtype: DType) -> Tensor:
+        """All of it as a vector of a dtype, which shares memory with the tensor.
+
+        Args:
+            dtype: The dtype.
+        """
+        held = self._elements()
+        return tensor_of(held._array.view(dtype.numpy), held._storage)
 
     def tolist(self) -> list[int]:
         """The bytes."""
         return list(np.asarray(self._elements()._array).view(np.uint8).tolist())
 
 
-def storage_of(self: Tensor) -> TypedStorage:
+STORAGES: dict[str, type[TypedStorage]] = {
+    f"{dtype.text}Storage": type(f"{dtype.text}Storage", (TypedStorage,), {"dtype": dtype, "__module__": "torch"})
+    for dtype in dtypes.ALL
+}
+"""The classes by their names, `FloatStorage` and so on."""
+globals().update(STORAGES)
+Storage = STORAGES["FloatStorage"]
+
+
+def kind_of(dtype: DType) -> type[TypedStorage]:
+    """The class of storages of a dtype."""
+    return STORAGES[f"{dtype.text}Storage"]
+
+
+def _cast(dtype: DType) -> Any:
+    def cast(self: TypedStorage) -> Any:
+        return self._as(dtype)
+
+    cast.__doc__ = f"It with elements of {dtype}."
+    return cast
+
+
+for _name, _dtype in {
+    "bool": dtypes.bool_, "byte": dtypes.uint8, "char": dtypes.int8, "short": dtypes.int16, "int": dtypes.int32,
+    "long": dtypes.int64, "half": dtypes.float16, "bfloat16": dtypes.bfloat16, "float": dtypes.float32,
+    "double": dtypes.float64, "complex_float": dtypes.complex64, "complex_double": dtypes.complex128,
+}.items():  # fmt: skip
+    setattr(TypedStorage, _name, _cast(_dtype))
+
+
+def storage_of(self: Tensor) -> Any:
     """The memory that this tensor and its views share, as elements."""
-    return TypedStorage(self, self.dtype)
+    return kind_of(self.dtype).of(self)
 
 
 def untyped_storage_of(self: Tensor) -> UntypedStorage:
     """The memory that this tensor and its views share, as bytes."""
-    return UntypedStorage(self)
+    return UntypedStorage.of(self)
 
 
 __all__ = ["TypedStorage", "UntypedStorage", "storage_of", "untyped_storage_of"]

@@ -8,6 +8,7 @@ methods such as `add` or `sum` are generated from the registry by `jit.eager.fun
 from __future__ import annotations
 
 import weakref
+from copy import deepcopy
 from numbers import Number
 from operator import index
 from typing import TYPE_CHECKING, Any
@@ -74,6 +75,9 @@ def _fresh_storage() -> Storage:
     return made
 
 
+_item = tuple.__getitem__
+
+
 class Size(tuple[int, ...]):
     """The sizes of a tensor: a tuple that also counts elements."""
 
@@ -82,6 +86,10 @@ class Size(tuple[int, ...]):
     def __new__(cls, sizes: Any = ()) -> Size:
         """Make a size of whole numbers, also those in arrays and tensors; TypeError for others."""
         return tuple.__new__(cls, [s if type(s) in (int, TracedScalar) else index(s) for s in sizes])
+
+    def __getitem__(self, index: Any) -> Any:
+        found = _item(self, index)
+        return tuple.__new__(Size, found) if type(found) is tuple else found
 
     def __add__(self, other: Any) -> Any:
         joined = tuple.__add__(self, other)
@@ -464,6 +472,7 @@ class Tensor(Methods):
         self._leave("copy.deepcopy()")
         copy = _rebuild(type(self), None if self._array is None else _copied(self._array), self._requires_grad)
         memo[id(self)] = copy
+        copy.__dict__.update(deepcopy(self.__dict__, memo))
         copy._grad = None if self._grad is None else self._grad.__deepcopy__(memo)
         return copy
 
@@ -514,6 +523,10 @@ class Tensor(Methods):
             self._grad = value
         else:
             trace.set_gradient(self, value)
+
+    @grad.deleter
+    def grad(self) -> None:
+        self.grad = None
 
     @property
     def is_leaf(self) -> bool:

@@ -117,15 +117,17 @@ def type_of(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
     return self.to(dtypes.by_name(dtype.removeprefix("torch.")) if isinstance(dtype, str) else dtypes.as_dtype(dtype))
 
 
-def new(self: Tensor, *data: Any, device: Any = None) -> Any:
+def new(self: Tensor, *data: Any, size: Any = None, device: Any = None) -> Any:
     """A tensor of this one's dtype and device: of these sizes, or a copy of this data.
 
     Args:
         self: A tensor.
         data: Sizes, or one argument that holds the data.
+        size: The sizes, by name.
         device: The device, if another is wanted.
     """
-    return made_as(self.dtype, self.device if device is None else resolve(device), data)
+    home = self.device if device is None else resolve(device)
+    return made_as(self.dtype, home, data if size is None else tuple(size))
 
 
 __all__ = ["ON_CPU", "ON_GPU", "TensorKind", "found_kind", "made_as", "name_of_kind", "new", "type_of"]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from jit.eager.storages import TypedStorage
 from jit.eager.tensors import Tensor, tensor_of
 from jit.ir.dtypes import ALL, DType, uint8
 from jit.runtime.arrays.libraries import library_of
@@ -46,7 +47,7 @@ def rebuild_tensor(
     hooks: Any = None,
     metadata: Any = None,
 ) -> Tensor:
-    """A tensor in the memory of `storage`, a tensor of one dim.
+    """A tensor in the memory of `storage`, a storage or a tensor of one dim.
 
     Args:
         storage: The memory.
@@ -60,6 +61,7 @@ def rebuild_tensor(
     Raises:
         FileError: The numbers do not describe a part of the memory.
     """
+    storage = _vector_of(storage)
     if not isinstance(storage, Tensor) or storage.ndim != 1:
         raise FileError("a tensor in it has no storage")
     return _viewed(storage, storage.dtype, offset, size, stride, requires_grad, metadata)
@@ -90,6 +92,7 @@ def rebuild_tensor_of_dtype(
     Raises:
         FileError: The numbers do not describe a part of the memory.
     """
+    storage = _vector_of(storage)
     if not isinstance(storage, Tensor) or storage.ndim != 1 or not isinstance(dtype, DType):
         raise FileError("a tensor in it has no storage, or no dtype")
     return _viewed(storage, dtype, offset, size, stride, requires_grad, metadata)
@@ -112,6 +115,18 @@ def rebuild_parameter(data: Any, requires_grad: Any, hooks: Any, state: Any = No
     return with_attributes(Parameter(data, bool(requires_grad)), state)
 
 
+def rebuild_parameter_with_state(data: Any, requires_grad: Any, hooks: Any, state: Any) -> Parameter:
+    """`rebuild_parameter` of a parameter that has attributes.
+
+    Args:
+        data: The tensor.
+        requires_grad: Whether gradients are wanted.
+        hooks: Hooks of backward.
+        state: The attributes.
+    """
+    return rebuild_parameter(data, requires_grad, hooks, state)
+
+
 def rebuild_subclass(function: Any, kind: Any, arguments: Any, state: Any) -> Any:
     """A tensor to which somebody gave attributes.
 
@@ -124,7 +139,7 @@ def rebuild_subclass(function: Any, kind: Any, arguments: Any, state: Any) -> An
     Raises:
         FileError: It is of a class of its own, or made by another function.
     """
-    makers = (rebuild_tensor, rebuild_tensor_of_dtype, rebuild_parameter)
+    makers = (rebuild_tensor, rebuild_tensor_of_dtype, rebuild_parameter, rebuild_parameter_with_state)
     if not any(function is maker for maker in makers) or kind not in (Tensor, Parameter):
         raise FileError("a tensor in it is of a class of its own; save its data alone")
     return with_attributes(function(*arguments), state)
@@ -142,6 +157,11 @@ def with_attributes(made: Any, state: Any) -> Any:
         raise FileError("the attributes of a tensor in it are none")
     made.__dict__.update(state or {})
     return made
+
+
+def _vector_of(storage: Any) -> Any:
+    """The memory of a storage as a tensor of one dim."""
+    return storage.elements_as(storage.dtype) if isinstance(storage, TypedStorage) else storage
 
 
 def _viewed(

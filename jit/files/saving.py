@@ -14,6 +14,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from jit.eager.storages import TypedStorage, UntypedStorage
 from jit.eager.tensors import Size, Tensor
 from jit.ir.devices import device
 from jit.ir.dtypes import DType
@@ -28,7 +29,14 @@ from ..nn import Parameter
 from ..tracing.function import TracedFunction
 from .faults import ContentError
 from .names import name_of, written
-from .rebuilding import STORAGES, rebuild_parameter, rebuild_tensor
+from .rebuilding import (
+    STORAGES,
+    UNTYPED,
+    rebuild_parameter,
+    rebuild_parameter_with_state,
+    rebuild_subclass,
+    rebuild_tensor,
+)
 from .safe_tensors import write_tensors
 
 _ALIGNMENT = 64
@@ -164,6 +172,13 @@ class SavedStorages:
         hooks: dict[int, Any] = OrderedDict()
         return rebuild_tensor, (storage, offset, tuple(array.shape), strides, tensor.requires_grad, hooks)
 
+    def identity(self, storage: TypedStorage) -> Any:
+        """The identity of a storage that a program holds."""
+        tensor = storage._elements()  # of bytes it has the dtype of the tensors in them
+        kind = UNTYPED if isinstance(storage, UntypedStorage) else STORAGES[f"{storage.dtype.text}Storage"]
+        key = self._key(tensor._defined(), tensor.dtype)
+        return ("storage", kind, key, str(storage.device), len(storage))
+
     def _key(self, memory: Any, dtype: Any) -> str:
         room = (address_of(memory), memory.nbytes)
         key, known = self._keys.setdefault(room, (str(len(self._keys)), dtype))
@@ -209,14 +224,22 @@ class _Pickler(pickle.Pickler):
         self._storages = storages
 
     def persistent_id(self, obj: Any) -> Any:
+        if isinstance(obj, TypedStorage):
+            return self._storages.identity(obj)
         return obj.identity if type(obj) is SavedStorage else None
 
     def reducer_override(self, obj: Any) -> Any:
         if isinstance(obj, Parameter):
             data = obj.detach()
+            if obj.__dict__:
+                state = dict(obj.__dict__)
+                return rebuild_parameter_with_state, (data, obj.requires_grad, OrderedDict(), state)
             return rebuild_parameter, (data, obj.requires_grad, OrderedDict())
         if isinstance(obj, Tensor):
-            return self._storages.reduced(obj)
+            function, arguments = self._storages.reduced(obj)
+            if not obj.__dict__:
+                return function, arguments
+            return rebuild_subclass, (function, Tensor, arguments, dict(obj.__dict__))
         if type(obj) is DType:
             return name_of(obj)
         if type(obj) is Size:

@@ -9,7 +9,7 @@ from .rebuilding import STORAGES, UNTYPED, StorageKind
 from .vocabulary import storage_identity
 
 
-class _Nothing:
+class _Ignored:
     """A stand-in for everything that a pickle makes."""
 
 
@@ -26,15 +26,15 @@ class NameSearch:
         """The kind of a storage, where the name is that of one."""
         self.names[name] = None
         last = name.rpartition(".")[2]
-        return UNTYPED if last in ("UntypedStorage", "_UntypedStorage") else STORAGES.get(last, _Nothing)
+        return UNTYPED if last in ("UntypedStorage", "_UntypedStorage") else STORAGES.get(last, _Ignored)
 
     def call(self, function: Any, arguments: tuple[Any, ...]) -> Any:
         """Nothing."""
-        return _Nothing()
+        return _Ignored()
 
     def new(self, kind: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """Nothing; see `Vocabulary.new`."""
-        return _Nothing()
+        return _Ignored()
 
     def build(self, made: Any, state: Any) -> None:
         """Do nothing."""
@@ -50,7 +50,7 @@ class NameSearch:
         if isinstance(identity, tuple) and len(identity) > 1 and isinstance(identity[1], StorageKind):
             kind, key, *_ = storage_identity(identity)
             self.kinds[key] = kind
-        return _Nothing()
+        return _Ignored()
 
 
 def is_source(identity: Any) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 
 from jit.eager.hooks import HookTable
 from jit.eager.networks import initial_state
+from jit.eager.storages import UntypedStorage, kind_of
 from jit.eager.tensors import Tensor
 
 from .. import nn
@@ -18,7 +19,7 @@ from .allowing import allowed
 from .faults import FileError, RefusedFileError
 from .names import KNOWN, MAKERS, absent
 from .plain_data import fill_array, order_dtype
-from .rebuilding import StorageKind, with_attributes
+from .rebuilding import UNTYPED, StorageKind, with_attributes
 
 _OF_TORCH = "torch.nn.modules."
 _TRANSIENT = "_non_persistent_buffers_set"
@@ -135,12 +136,14 @@ class DataVocabulary:
             made[key] = value
 
     def persistent(self, identity: Any) -> Any:
-        """The memory of a storage.
+        """The storage of an identity.
 
         Raises:
             FileError: The identity is not that of a storage.
         """
-        return self._memory(*storage_identity(identity))
+        kind, *others = storage_identity(identity)
+        memory = self._memory(kind, *others)
+        return (UntypedStorage if kind is UNTYPED else kind_of(kind.dtype)).of(memory)
 
 
 def storage_identity(identity: Any) -> tuple[StorageKind, str, str, int, Any]:

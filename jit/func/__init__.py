@@ -21,13 +21,13 @@ else:
     __getattr__, __dir__ = late(
         __name__,
         {
-            "derivatives": "grad grad_and_value hessian jacfwd jacrev jvp linearize vjp",
+            "derivatives": "functionalize grad grad_and_value hessian jacfwd jacrev jvp linearize vjp",
             "mapping": "vmap",
             "networks": "functional_call stack_module_state",
         },
     )
 
 __all__ = [
-    "functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize",
+    "functional_call", "functionalize", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize",
     "stack_module_state", "vjp", "vmap",
 ]  # fmt: skip

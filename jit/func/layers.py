@@ -18,17 +18,23 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-
-from jit.eager.context import TRACE, tracing
+from jit.eager.context import TRACE, is_grad_enabled, tracing
 from jit.eager.dispatch import call_inplace
 from jit.eager.namespace import F
 from jit.eager.tensors import Size, Tensor, Variable
 from jit.ir import Op
 from jit.ir.errors import UsageError
 
+Rules = Callable[["Layer", Any, Sequence[Any]], Any]
+"""`rules.run` or `rules.apply_function`."""
+
 
 class VmapError(UsageError):
     """The error for what cannot be done to all samples at once."""
+
+
+class RandomnessError(VmapError):
+    """The error for random numbers of which it is not said whether samples get the same ones."""
 
 
 class Batched(Variable):
@@ -45,8 +51,8 @@ class Batched(Variable):
     """The `vmap` to which it belongs."""
 
     @property
-    def _array(self) -> Any:  # type: ignore[override]
-        """The array of the first sample, for whoever runs operators in the layer: elsewhere it would be taken for all."""
+    def _array(self) -> Any:
+        """The array of the first sample, for operators that run in the layer: elsewhere it would be taken for all."""
         if not self._layer.is_within(TRACE.get()):
             raise VmapError("a tensor of a function under vmap is used after its end; let the function return it")
         return self._first
@@ -77,7 +83,7 @@ class Batched(Variable):
         """The node that computes the gradient of all samples."""
         return self._real.grad_fn
 
-    @property
+    @property  # type: ignore[misc]
     def data(self) -> Tensor:
         """The same memory without history."""
         return self.detach()
@@ -91,12 +97,15 @@ class Layer:
 
     Args:
         size: The number of samples.
+        run: Runs an operator on all samples, given this layer, the operator and its arguments.
+        apply_function: Likewise for an autograd.Function.
         randomness: What is done about random numbers: "error", "different" or "same".
     """
 
-    def __init__(self, size: Any, randomness: str = "error") -> None:
+    def __init__(self, size: Any, run: Rules, apply_function: Rules, randomness: str = "error") -> None:
         self.size = size
         self.randomness = randomness
+        self._run, self._apply_function = run, apply_function
         self.outer = TRACE.get()
         """Whoever gets what this one runs."""
         self.beneath = getattr(self.outer, "beneath", self.outer)
@@ -105,7 +114,7 @@ class Layer:
     @contextmanager
     def running(self) -> Iterator[Layer]:
         """The block in which operators come to this layer."""
-        with tracing(self):  # type: ignore[arg-type]
+        with tracing(self):
             yield self
 
     def is_within(self, recorder: Any) -> bool:
@@ -122,7 +131,7 @@ class Layer:
 
     def running_again(self) -> Any:
         """A block, within what runs outside, in which operators come to this layer."""
-        return tracing(self)  # type: ignore[arg-type]
+        return tracing(self)
 
     # -- tensors -------------------------------------------------------------------------------------------------
 
@@ -142,7 +151,7 @@ class Layer:
         return made
 
     def wrapped(self, result: Any) -> Any:
-        """What an operator has returned, with samples in the place of the tensors of all samples."""
+        """The results of an operator, with samples in the place of the tensors of all samples."""
         if isinstance(result, Tensor):
             return self.batched(result)
         items = [self.batched(item) for item in result]
@@ -177,9 +186,7 @@ class Layer:
 
     def record(self, op: Op, values: Sequence[Any]) -> Any:
         """Run `op` on all samples."""
-        from .rules import run
-
-        return run(self, op, values)
+        return self._run(self, op, values)
 
     def record_inplace(self, op: Op, values: Sequence[Any]) -> Tensor:
         """Run `op`, and write the results of all samples over its first argument.
@@ -196,16 +203,15 @@ class Layer:
                 f"vmap: {op.schema.name}_() writes something else for each sample into a tensor that is the same for "
                 "all of them; use the operator without the underscore, or make the tensor of a mapped one"
             )
-        result = self.record(op, values)
+        kept = F.clone(target) if is_grad_enabled() else target  # its derivative may look at what is written over
+        result = self.record(op, [kept, *values[1:]])
         with self.outside():
             F.copy_(target._real, self.whole(result))
         return target
 
     def record_function(self, function: Any, args: Sequence[Any]) -> Any:
         """Run an autograd.Function: by its own rule, or sample by sample."""
-        from .rules import apply_function
-
-        return apply_function(self, function, args)
+        return self._apply_function(self, function, args)
 
     # -- what functions ask ----------------------------------------------------------------------------------------
 
@@ -303,7 +309,7 @@ class Layer:
         return None if self.beneath is None else self.beneath.constant(tensor, reason, foreign)
 
     def __getattr__(self, name: str) -> Any:
-        """What is noted goes to the trace beneath, if there is one."""
+        """Pass notes on to the trace beneath, if there is one."""
         if name.startswith("__"):
             raise AttributeError(name)
         if self.beneath is None:
@@ -330,4 +336,4 @@ def layers_now() -> list[Layer]:
     return found
 
 
-__all__ = ["Batched", "Layer", "VmapError", "layers_now"]
+__all__ = ["Batched", "Layer", "RandomnessError", "VmapError", "layers_now"]

@@ -12,6 +12,7 @@ from jit.ir.errors import UsageError
 from jit.utils._pytree import TreeSpec, tree_flatten, tree_map, tree_unflatten
 
 from .layers import Layer, VmapError
+from .rules import apply_function, run
 
 
 class MappingError(UsageError, ValueError):
@@ -50,7 +51,7 @@ def vmap(
 
     @functools.wraps(func)
     def mapped(*args: Any, **kwargs: Any) -> Any:
-        arguments = _Arguments(func, in_dims, args, kwargs)
+        arguments = _MappedArguments(func, in_dims, args, kwargs)
         if chunk_size is None or chunk_size >= arguments.size:
             return _run(func, arguments, out_dims, randomness)
         parts = [_run(func, part, 0, randomness) for part in arguments.chunks(chunk_size)]
@@ -59,7 +60,7 @@ def vmap(
     return mapped
 
 
-class _Arguments:
+class _MappedArguments:
     """The arguments of a mapped call, with the samples along dim 0.
 
     Args:
@@ -82,7 +83,9 @@ class _Arguments:
         self.leaves = [value if dim is None else self._fronted(value, dim) for value, dim in zip(given, dims)]
         sizes = [value.shape[0] for value, held in zip(self.leaves, self.mapped) if held]
         if not sizes:
-            raise MappingError(f"vmap({self.name}, in_dims={in_dims}, ...)(<inputs>): at least one input is to be mapped")
+            raise MappingError(
+                f"vmap({self.name}, in_dims={in_dims}, ...)(<inputs>): at least one input is to be mapped"
+            )
         if any(size != sizes[0] for size in sizes):
             raise MappingError(
                 f"vmap({self.name}): Expected all tensors to have the same size in the mapped dimension, got sizes "
@@ -105,12 +108,12 @@ class _Arguments:
             raise MappingError(f"vmap({self.name}): there are no samples, the mapped dim has size 0")
         return F.movedim(value, dim, 0) if dim % value.ndim else value
 
-    def chunks(self, length: int) -> list[_Arguments]:
+    def chunks(self, length: int) -> list[_MappedArguments]:
         """The same call in parts of so many samples."""
         return [self._part(start, min(length, self.size - start)) for start in range(0, self.size, length)]
 
-    def _part(self, start: int, length: int) -> _Arguments:
-        made: _Arguments = object.__new__(_Arguments)
+    def _part(self, start: int, length: int) -> _MappedArguments:
+        made: _MappedArguments = object.__new__(_MappedArguments)
         made.name, made.spec, made.mapped, made.size = self.name, self.spec, self.mapped, length
         made.leaves = [F.narrow(v, 0, start, length) if held else v for v, held in zip(self.leaves, self.mapped)]
         return made
@@ -129,8 +132,8 @@ def _spread(dims: Any, spec: TreeSpec, name: str) -> list[Any]:
     return [dim for item, child in zip(items, spec.children()) for dim in _spread(item, child, name)]
 
 
-def _run(func: Callable[..., Any], arguments: _Arguments, out_dims: Any, randomness: str) -> Any:
-    layer = Layer(arguments.size, randomness)
+def _run(func: Callable[..., Any], arguments: _MappedArguments, out_dims: Any, randomness: str) -> Any:
+    layer = Layer(arguments.size, run, apply_function, randomness)
     with layer.running():
         samples = [layer.batched(v) if held else v for v, held in zip(arguments.leaves, arguments.mapped)]
         args, kwargs = tree_unflatten(samples, arguments.spec)

@@ -17,7 +17,7 @@ from jit.eager.proxies import concrete
 from jit.eager.tensors import Tensor
 from jit.ir import Op, dtypes
 
-from .layers import Layer, VmapError
+from .layers import Layer, RandomnessError, VmapError
 
 Rule = Callable[[Layer, Op, Sequence[Any]], Any]
 """The result of an operator for all samples, which lie along dim 0; None if the rule does not fit the arguments."""
@@ -50,6 +50,8 @@ def _by_parts(layer: Layer, op: Op, values: Sequence[Any]) -> Any:
     """A composite by its parts; sample by sample, if these look at elements."""
     try:
         result = op.body(F, *values)
+    except RandomnessError:
+        raise
     except VmapError:
         with layer.outside():
             return layer.wrapped(one_by_one(layer, op, values))
@@ -73,9 +75,11 @@ def one_by_one(layer: Layer, op: Op, values: Sequence[Any]) -> Any:
 
 def _stacked(name: str, found: Sequence[Any]) -> Any:
     if isinstance(found[0], Tensor):
+        if not found[0].defined:
+            return found[0]
         if len({tuple(each.shape) for each in found}) > 1:
             raise VmapError(f"vmap: {name} gives tensors of several sizes for the samples, which cannot be one tensor")
-        return F.stack(found, 0) if found[0].defined else found[0]
+        return F.stack(found, 0)
     if len({len(each) for each in found}) > 1:
         raise VmapError(f"vmap: {name} gives different numbers of tensors for the samples")
     columns = [_stacked(name, column) for column in zip(*found)]
@@ -101,7 +105,7 @@ def apply_function(layer: Layer, function: Any, args: Sequence[Any]) -> Any:
 
 
 class VmapInfo(tuple[int, str]):
-    """What the `vmap` of an autograd.Function is told: the number of samples, and what is done about randomness."""
+    """The facts that the `vmap` of an autograd.Function is told: the number of samples, and what randomness means."""
 
     batch_size = property(lambda self: self[0])
     randomness = property(lambda self: self[1])
@@ -131,7 +135,7 @@ def _of_none(layer: Layer, op: Op, values: Sequence[Any]) -> Any:
 def _random(layer: Layer, op: Op, values: Sequence[Any]) -> Any:
     """Numbers for all samples: drawn at once, or the same for each of them."""
     if layer.randomness == "error":
-        raise VmapError(
+        raise RandomnessError(
             f"vmap: {op.schema.name} draws random numbers; say whether the samples get the same ones, by "
             'vmap(..., randomness="same"), or different ones, by randomness="different"'
         )
@@ -177,7 +181,7 @@ def _pointwise(layer: Layer, op: Op, values: Sequence[Any]) -> Any:
 
 
 def _promoted(op: Op, values: Sequence[Any]) -> Sequence[Any]:
-    """The arguments in the dtype that they have in common: that of 0-d tensors counts less, which all samples are not."""
+    """The arguments in the dtype that samples have in common, in which 0-d tensors count less than others."""
     tensors = [values[place] for place in op.promoted if isinstance(values[place], Tensor)]
     if len({tensor.dtype for tensor in tensors}) < 2 or op.computes_in is not None:
         return values
@@ -342,6 +346,14 @@ def _fill(layer: Layer, op: Op, values: Sequence[Any]) -> Any:
     return _copy(layer, op, values) if isinstance(values[1], Tensor) else _natural(layer, op, values)
 
 
+def _masked_fill(layer: Layer, op: Op, values: Sequence[Any]) -> Any:
+    tensor, mask, value = values
+    if not layer.holds(value):
+        return _pointwise(layer, op, values)
+    with layer.running_again():
+        return layer.whole(F.where(mask, F._to_copy(value, dtype=tensor.dtype), tensor))
+
+
 def _cat(layer: Layer, op: Op, values: Sequence[Any]) -> Any:
     tensors, dim = values
     rank = max(tensor.ndim for tensor in tensors)
@@ -429,7 +441,7 @@ def _index_select(layer: Layer, op: Op, values: Sequence[Any]) -> Any:
 
 
 def _index_written(layer: Layer, op: Op, values: Sequence[Any]) -> Any:
-    """What is written at places that are the same for all samples."""
+    """Writes at places that are the same for all samples."""
     tensor, dim, index, source, *rest = values
     if layer.holds(index) or not tensor.ndim or (isinstance(source, Tensor) and source.ndim != tensor.ndim):
         return None
@@ -516,8 +528,6 @@ def _nll_loss(layer: Layer, op: Op, values: Sequence[Any]) -> Any:
         loss, total = F.neg(F.mul(F.where(kept, picked, F.zeros_like(picked)), each)), F.sum(each)
         if reduction:
             loss = F.sum(loss) if reduction == 2 else F.div(F.sum(loss), total)
-        else:
-            total = F.zeros_like(total)
     return return_type(op)(layer.whole(loss), layer.whole(total))
 
 
@@ -558,7 +568,8 @@ _PATTERNS: dict[Rule, str] = {
 
 RULES: dict[str, Rule] = {
     "view": _view, "expand": _expand, "repeat": _repeat, "permute": _permute, "t": _transpose, "squeeze": _squeeze,
-    "unsqueeze": _unsqueeze, "copy": _copy, "fill": _fill, "cat": _cat, "sum_to_size": _sum_to_size,
+    "unsqueeze": _unsqueeze, "copy": _copy, "fill": _fill, "masked_fill": _masked_fill, "cat": _cat,
+    "sum_to_size": _sum_to_size,
     "mm": _mm, "bmm": _bmm, "mv": _mv, "dot": _dot, "addmm": _product_and_sum("mm"),
     "baddbmm": _product_and_sum("bmm"), "sum_of_products": _sum_of_products,
     "index_select": _index_select, "index": _index, "index_put": _index_put, "embedding": _embedding,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 _ELSEWHERE = {"axis": "dim", "axes": "dim", "keepdims": "keepdim", "a": "self", "x": "self", "size": "shape"}
-"""What other libraries call an argument."""
+"""Names of arguments in other libraries, and here."""
 
 
 def did_you_mean(name: str, known: Iterable[str], form: str = "{!r}") -> str:

@@ -101,6 +101,11 @@ def is_storage(obj: Any, /) -> bool:
     return isinstance(obj, TypedStorage)
 
 
+def is_inference(input: Any) -> bool:
+    """Whether a tensor was made in `inference_mode`, or is a view of what was."""
+    return bool(input.is_inference())
+
+
 def range(start: Any, end: Any = None, step: Any = 1, **options: Any) -> Any:
     """The numbers from `start` to `end`, that included, as floats; `arange` has taken the place of it.
 
@@ -118,7 +123,11 @@ def range(start: Any, end: Any = None, step: Any = 1, **options: Any) -> Any:
         start, end = 0, start
     count = math.floor((end - start) / step) + 1
     options.setdefault("dtype", dtypes.DEFAULT)
-    return start + F.arange(0, count, 1, **options) * step
+    out = options.pop("out", None)
+    if out is not None:
+        options["dtype"] = out.dtype
+    made = start + F.arange(0, count, 1, **options) * step
+    return made if out is None else F.mul(made, 1, out=out)
 
 
 def _assert(condition: Any, message: str) -> None:

@@ -28,28 +28,28 @@ else:
             "containers": "ModuleDict ModuleList Sequential",
             "convolution": "Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d",
             "everywhere":
-                "register_module_buffer_registration_hook register_module_forward_hook "
+                "register_module_backward_hook register_module_buffer_registration_hook register_module_forward_hook "
                 "register_module_forward_pre_hook register_module_full_backward_hook "
                 "register_module_full_backward_pre_hook register_module_module_registration_hook "
                 "register_module_parameter_registration_hook",
             "lazy":
                 "LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d LazyConv1d LazyConv2d LazyConv3d LazyConvTranspose1d "
                 "LazyConvTranspose2d LazyConvTranspose3d LazyInstanceNorm1d LazyInstanceNorm2d LazyInstanceNorm3d "
-                "LazyLinear LazyModuleMixin UninitializedParameter",
+                "LazyLinear LazyModuleMixin",
             "linear": "Bilinear Linear",
             "lookup": "Embedding EmbeddingBag",
             "losses":
                 "BCELoss BCEWithLogitsLoss CrossEntropyLoss HuberLoss KLDivLoss L1Loss MSELoss NLLLoss SmoothL1Loss",
             "modules": "Module",
             "normalisation":
-                "BatchNorm1d BatchNorm2d BatchNorm3d GroupNorm InstanceNorm1d InstanceNorm2d InstanceNorm3d LayerNorm "
+                "BatchNorm1d BatchNorm2d BatchNorm3d CrossMapLRN2d GroupNorm InstanceNorm1d InstanceNorm2d InstanceNorm3d LayerNorm "
                 "LocalResponseNorm RMSNorm",
             "parallel.wrapping": "DataParallel",
             "padding":
                 "CircularPad1d CircularPad2d CircularPad3d ConstantPad1d ConstantPad2d ConstantPad3d ReflectionPad1d "
                 "ReflectionPad2d ReflectionPad3d ReplicationPad1d ReplicationPad2d ReplicationPad3d ZeroPad1d "
                 "ZeroPad2d ZeroPad3d",
-            "parameter": "Parameter",
+            "parameter": "Parameter UninitializedBuffer UninitializedParameter",
             "pooling":
                 "AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveAvgPool3d AdaptiveMaxPool1d AdaptiveMaxPool2d "
                 "AdaptiveMaxPool3d AvgPool1d AvgPool2d AvgPool3d FractionalMaxPool2d FractionalMaxPool3d LPPool1d "
@@ -63,7 +63,7 @@ else:
             "transformer":
                 "Transformer TransformerDecoder TransformerDecoderLayer TransformerEncoder TransformerEncoderLayer",
         },
-        ("attention", "functional", "init", "parallel", "utils"),
+        ("attention", "functional", "grad", "init", "parallel", "utils"),
     )  # fmt: skip
 
 __all__ = [
@@ -74,7 +74,7 @@ __all__ = [
     "ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential",
     "Bilinear", "Embedding", "EmbeddingBag", "Linear",
     "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d",
-    "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "GroupNorm", "SyncBatchNorm", "DataParallel",
+    "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "CrossMapLRN2d", "GroupNorm", "SyncBatchNorm", "DataParallel",
     "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "LayerNorm", "LocalResponseNorm", "RMSNorm",
     "CELU", "ELU", "GELU", "GLU", "Hardshrink", "Hardsigmoid", "Hardswish", "Hardtanh", "LeakyReLU", "LogSigmoid",
     "LogSoftmax", "Mish", "PReLU", "RReLU", "ReLU", "ReLU6", "SELU", "SiLU", "Sigmoid", "Softmax", "Softmax2d",
@@ -87,7 +87,7 @@ __all__ = [
     "ReplicationPad3d", "ZeroPad1d", "ZeroPad2d", "ZeroPad3d",
     "LazyBatchNorm1d", "LazyBatchNorm2d", "LazyBatchNorm3d", "LazyConv1d", "LazyConv2d", "LazyConv3d",
     "LazyConvTranspose1d", "LazyConvTranspose2d", "LazyConvTranspose3d", "LazyInstanceNorm1d", "LazyInstanceNorm2d",
-    "LazyInstanceNorm3d", "LazyLinear", "LazyModuleMixin", "UninitializedParameter",
+    "LazyInstanceNorm3d", "LazyLinear", "LazyModuleMixin", "UninitializedBuffer", "UninitializedParameter",
     "AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "FeatureAlphaDropout",
     "ChannelShuffle", "Flatten", "Fold", "Identity", "PixelShuffle", "PixelUnshuffle", "Unflatten", "Unfold",
     "Upsample", "UpsamplingBilinear2d", "UpsamplingNearest2d",

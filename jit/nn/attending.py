@@ -10,7 +10,11 @@ from jit.ir import dtypes
 from jit.ir.errors import DTypeError, ShapeError, UsageError
 from jit.ir.scalars import square_root
 
-__all__ = ["multi_head_attention_forward"]
+__all__ = ["AttentionShapeError", "multi_head_attention_forward"]
+
+
+class AttentionShapeError(ShapeError, AssertionError):
+    """The error for sizes that do not fit each other; PyTorch asserts that they do."""
 
 
 def multi_head_attention_forward(
@@ -108,7 +112,7 @@ class _Heads(NamedTuple):
                 wide = F.reshape(wide, [self.batch, self.heads, self.length, keys])
             elif attn_mask.ndim != 2:
                 given = list(attn_mask.shape)
-                raise ShapeError(f"attn_mask has sizes {given}; pass one of sizes [L, S] or [N * heads, L, S]")
+                raise AttentionShapeError(f"attn_mask has sizes {given}; pass one of sizes [L, S] or [N * heads, L, S]")
             masks.append(wide)
         if key_padding_mask is not None:
             wide = _added(key_padding_mask, keys, dtype)
@@ -129,17 +133,17 @@ def _added(mask: Any, keys: Any, dtype: Any) -> Any:
 def _check(query: Any, key: Any, value: Any, size: int, heads: int) -> bool:
     """Whether there is a batch dim; ShapeError if the sizes do not fit."""
     if query.ndim not in (2, 3) or not query.ndim == key.ndim == value.ndim:
-        raise ShapeError(
+        raise AttentionShapeError(
             f"attention takes query, key and value of 2 or of 3 dims each, got the sizes {_sizes(query, key, value)}"
         )
     if query.shape[-1] != size:
-        raise ShapeError(f"attention was made for vectors of size {size}, got the sizes {_sizes(query, key, value)}")
+        raise AttentionShapeError(f"attention was made for vectors of size {size}, got the sizes {_sizes(query, key, value)}")
     if size % heads:
         raise ShapeError(
             f"vectors of size {size} cannot be cut into {heads} heads; pass a number that divides the size"
         )
     if key.shape[:-1] != value.shape[:-1]:
-        raise ShapeError(f"attention needs as many keys as values, got the sizes {_sizes(query, key, value)}")
+        raise AttentionShapeError(f"attention needs as many keys as values, got the sizes {_sizes(query, key, value)}")
     return bool(query.ndim == 3)
 
 

@@ -11,7 +11,6 @@ from . import functional, init
 from .linear import NonDynamicallyQuantizableLinear
 from .modules import Module
 from .parameter import Parameter
-from .sdpa import SDPBackend, sdpa_kernel
 
 
 class MultiheadAttention(Module):

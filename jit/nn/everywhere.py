@@ -40,6 +40,11 @@ def register_module_forward_hook(
     return FORWARD.register((hook, with_kwargs, always_call))
 
 
+def register_module_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """`register_module_full_backward_hook` under its older name."""
+    return BACKWARD.register(hook)
+
+
 def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Call `hook(module, grad_input, grad_output)` when the gradients of any module's arguments are known."""
     return BACKWARD.register(hook)

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Mapping
-from typing import Any, NoReturn
+from typing import Any
 
 from jit.eager import context
 from jit.eager.namespace import F
-from jit.ir.devices import resolve
 from jit.ir.errors import ShapeError, UsageError
 
 from .convolution import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
@@ -28,58 +27,7 @@ from .normalisation import (
     InstanceNorm2d,
     InstanceNorm3d,
 )
-from .parameter import Parameter
-
-
-class UninitializedParameter(Parameter):
-    """A parameter whose sizes are not known yet.
-
-    Args:
-        requires_grad: Whether gradients will be wanted.
-        device: The device; the default one if left out.
-        dtype: The element type; float32 if left out.
-    """
-
-    __slots__ = ()
-
-    def __init__(self, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> None:
-        super().__init__(F.empty((0,), device=device, dtype=dtype), requires_grad)
-
-    @property
-    def shape(self) -> NoReturn:
-        """Refused: the sizes are not known yet.
-
-        Raises:
-            UsageError: Always.
-        """
-        raise UsageError("this parameter has no sizes yet; call its module once, or load a state dict")
-
-    def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
-        """Become a parameter of these sizes; its numbers are whatever the memory holds.
-
-        Args:
-            shape: The sizes.
-            device: The device, which is the CPU.
-            dtype: The element type; that which it has if left out.
-        """
-        home = resolve(self.device if device is None else device)
-        kept = self.dtype if dtype is None else dtype
-        self.__class__ = Parameter  # type: ignore[assignment]
-        self.data = F.empty(tuple(shape), dtype=kept, device=home)
-
-    def __repr__(self) -> str:
-        return "<UninitializedParameter>"
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> UninitializedParameter:
-        return memo.setdefault(id(self), UninitializedParameter(self.requires_grad, dtype=self.dtype))
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        return (UninitializedParameter, (self.requires_grad, None, self.dtype))
-
-
-def is_lazy(parameter: Any) -> bool:
-    """Whether a parameter has no sizes yet."""
-    return isinstance(parameter, UninitializedParameter)
+from .parameter import UninitializedBuffer, UninitializedParameter, is_lazy
 
 
 def refuse_lazy(parameters: Iterable[Any], verb: str) -> None:
@@ -113,7 +61,7 @@ class LazyModuleMixin(Module):
 
     def has_uninitialized_params(self) -> bool:
         """Whether some parameter has no sizes yet."""
-        return any(map(is_lazy, self._parameters.values()))
+        return any(map(is_lazy, (*self._parameters.values(), *self._buffers.values())))
 
     def reset_parameters(self) -> None:
         """Draw the parameters anew, if they have sizes."""
@@ -149,13 +97,10 @@ def take_sizes(module: Any, state: Mapping[str, Any], prefix: str, *rest: Any) -
         prefix: The beginning of the module's names in it.
         rest: The other arguments of such hooks, which are not used.
     """
-    for name, parameter in module._parameters.items():
-        if is_lazy(parameter) and prefix + name in state:
-            parameter.materialize(state[prefix + name].shape)
-    for name, buffer in module._buffers.items():
+    for name, member in (*module._parameters.items(), *module._buffers.items()):
         given = state.get(prefix + name)
-        if buffer is not None and given is not None and buffer.numel() == 0:
-            module._buffers[name] = F.zeros(tuple(given.shape), dtype=buffer.dtype, device=buffer.device)
+        if is_lazy(member) and given is not None and not is_lazy(given):
+            member.materialize(given.shape)
 
 
 # -- layers --------------------------------------------------------------------------------------------------------
@@ -259,22 +204,19 @@ class _LazyNorm(LazyModuleMixin):
             self.weight = UninitializedParameter(device=device, dtype=dtype)
         if affine and bias:
             self.bias = UninitializedParameter(device=device, dtype=dtype)
+        if track_running_stats:
+            self.running_mean = UninitializedBuffer(device=device, dtype=dtype)
+            self.running_var = UninitializedBuffer(device=device, dtype=dtype)
 
     def initialize_parameters(self, input: Any) -> None:
         layer: Any = self
         ranks = layer.ranks
         single = ranks[0] if self.cls_to_become in UNBATCHED else None
         layer.num_features = input.shape[0 if input.ndim == single else 1]
-        fresh = layer.track_running_stats and layer.running_mean.numel() == 0
-        for parameter in self._parameters.values():
-            if is_lazy(parameter):
-                parameter.materialize((layer.num_features,))  # type: ignore[union-attr]
-                fresh = fresh or not layer.track_running_stats
-        if fresh and layer.track_running_stats:
-            for name in ("running_mean", "running_var"):
-                kept = layer.running_mean
-                self._buffers[name] = F.zeros((layer.num_features,), dtype=kept.dtype, device=kept.device)
-        if fresh:
+        if self.has_uninitialized_params():
+            for member in (*self._parameters.values(), *self._buffers.values()):
+                if is_lazy(member):
+                    member.materialize((layer.num_features,))  # type: ignore[union-attr]
             self.reset_parameters()
 
 

@@ -13,7 +13,7 @@ from jit.eager.creation import asarray
 from jit.eager.tensors import Tensor
 from jit.ir.errors import KindError, UsageError
 
-from .parameter import Parameter
+from .parameter import Parameter, is_lazy
 
 if TYPE_CHECKING:
     from .modules import Module
@@ -51,6 +51,8 @@ class StateLoad:
         self.module, self.strict = module, strict
         self.given: dict[str, Any] = OrderedDict(state_dict)
         """A copy of the state dict, which hooks may change."""
+        self.metadata: Mapping[str, Any] = getattr(state_dict, "_metadata", {})
+        """What the state dict says of each module, such as the version of its state, by the module's name."""
         self.found = IncompatibleKeys([], [])
         self.faults: list[str] = []
 
@@ -69,7 +71,10 @@ class StateLoad:
         self._refuse(self.faults, self.strict and not watched)
         with context.no_grad():
             for name in own.keys() & given.keys():
-                self._assign(name, own[name], given[name]) if assign else own[name].copy_(given[name])
+                if assign:
+                    self._assign(name, own[name], given[name])
+                elif not is_lazy(given[name]):
+                    own[name].copy_(given[name])
         if watched:
             self._call_loaded_hooks()
             self._refuse([], self.strict)
@@ -79,7 +84,8 @@ class StateLoad:
         names = self.found.missing_keys, self.found.unexpected_keys
         for path, module in self.module.named_modules():
             for hook in tuple(module._state_hooks["load"].values()):
-                hook(module, self.given, f"{path}." if path else "", {}, self.strict, *names, self.faults)
+                metadata = self.metadata.get(path, {})
+                hook(module, self.given, f"{path}." if path else "", metadata, self.strict, *names, self.faults)
 
     def _call_loaded_hooks(self) -> None:
         for module in reversed(list(self.module.modules())):
@@ -96,7 +102,7 @@ class StateLoad:
                 self.faults.append(f"{name} is no tensor but a {type(value).__name__}")
             elif name in own:
                 given[name] = asarray(value)
-        self.faults += [_size_fault(n, own[n], given[n]) for n in own if n in given and own[n].shape != given[n].shape]
+        self.faults += [_size_fault(n, own[n], given[n]) for n in own if n in given and not _fit(own[n], given[n])]
         return given
 
     def _set_extra_states(self, extra: dict[str, Any]) -> None:
@@ -133,5 +139,14 @@ def members_of(module: Module) -> dict[str, Any]:
     }
 
 
+def _fit(own: Tensor, given: Tensor) -> bool:
+    """Whether sizes are equal, where they are known."""
+    return is_lazy(own) if is_lazy(given) else not is_lazy(own) and own.shape == given.shape
+
+
+def _sizes(tensor: Tensor) -> Any:
+    return "without sizes yet" if is_lazy(tensor) else list(tensor.shape)
+
+
 def _size_fault(name: str, own: Tensor, given: Tensor) -> str:
-    return f"sizes differ: {name} is {list(own.shape)} here and {list(given.shape)} in the state dict"
+    return f"sizes differ: {name} is {_sizes(own)} here and {_sizes(given)} in the state dict"

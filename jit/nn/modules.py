@@ -9,9 +9,8 @@ from typing import Any, Self
 
 from jit.eager import context
 from jit.eager.conversions import conversion
-from jit.eager.hooks import RemovableHandle
 from jit.eager.namespace import F
-from jit.eager.networks import BACKWARD, BACKWARD_PRE, FORWARD, FORWARD_PRE, TELLING, Network, initial_state
+from jit.eager.networks import BACKWARD, BACKWARD_PRE, FORWARD, FORWARD_PRE, TELLING, initial_state
 from jit.eager.tensors import Tensor
 from jit.ir import dtypes
 from jit.ir.devices import accelerator, resolve
@@ -20,14 +19,15 @@ from jit.ir.errors import KindError, MemberError, NamingError, UnwrittenError, U
 from .calling import ForwardHook, HookedCall
 from .everywhere import registered
 from .loading import EXTRA, IncompatibleKeys, StateLoad
-from .parameter import Parameter, forget_gradient
+from .parameter import Parameter, forget_gradient, is_lazy
 from .places import FILES, alias, find
+from .registration import Registration
 
 _RUNNING: ContextVar[Module | None] = ContextVar("running", default=None)
 """The module whose forward is being recorded: scopes are named after the places in it of the modules that it calls."""
 
 
-class Module(Network):
+class Module(Registration):
     """Base class of all networks and layers: define `forward`, assign parameters and layers as attributes, call it.
 
     >>> import jit
@@ -123,58 +123,6 @@ class Module(Network):
         from .watching import ModuleWatch
 
         return ModuleWatch(self)
-
-    def register_forward_pre_hook(
-        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
-    ) -> RemovableHandle:
-        """Call `hook(module, args)` before each `forward`; what it returns replaces the arguments.
-
-        Args:
-            hook: The function.
-            prepend: Whether it runs before the module's other hooks of its kind.
-            with_kwargs: Whether it is called as `hook(module, args, kwargs)` and returns a pair.
-
-        Returns:
-            A handle, whose `remove()` takes the hook off again.
-        """
-        return self._forward_pre_hooks.register((hook, with_kwargs), prepend)
-
-    def register_forward_hook(
-        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
-    ) -> RemovableHandle:
-        """Call `hook(module, args, output)` after each `forward`; what it returns replaces the output.
-
-        Args:
-            hook: The function.
-            prepend: Whether it runs before the module's other hooks of its kind.
-            with_kwargs: Whether it is called as `hook(module, args, kwargs, output)`.
-            always_call: Whether it runs if the call raises, too.
-
-        Returns:
-            A handle, whose `remove()` takes the hook off again.
-        """
-        return self._forward_hooks.register((hook, with_kwargs, always_call), prepend)
-
-    def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-        """Call `hook(module, grad_input, grad_output)` when the gradients of the arguments are known.
-
-        Both are tuples, with None for what has no gradient; what the hook returns replaces `grad_input`. With `prepend`
-        it runs before the module's other hooks of its kind.
-        """
-        return self._backward_hooks.register(hook, prepend)
-
-    def register_backward_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """`register_full_backward_hook` under its older name; it also sees tensors that lie deeper in a result."""
-        self.__dict__["_sees_nested"] = True
-        return self._backward_hooks.register(hook)
-
-    def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-        """Call `hook(module, grad_output)` when the gradients of the results are known, before those of the module.
-
-        What the hook returns replaces `grad_output`. With `prepend` it runs before the module's other hooks of its
-        kind.
-        """
-        return self._backward_pre_hooks.register(hook, prepend)
 
     # -- attributes ----------------------------------------------------------------------------------------------
 
@@ -450,14 +398,15 @@ class Module(Network):
             hook(self, prefix, keep_vars)
         for name, value in (*self._parameters.items(), *self._buffers.items()):
             if value is not None and name not in self._transient_buffers:
-                state[prefix + name] = value if keep_vars else F.detach(value)
+                state[prefix + name] = value if keep_vars or is_lazy(value) else F.detach(value)
         for name, module in self._modules.items():
             if module is not None:
                 module.state_dict(destination=state, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
         if self._has_extra_state():
             state[f"{prefix}{EXTRA}"] = self.get_extra_state()
         for hook in tuple(self._state_hooks["saved"].values()):
-            hook(self, state, prefix, metadata)
+            replaced = hook(self, state, prefix, metadata)
+            state = state if replaced is None else replaced
         return state
 
     def get_extra_state(self) -> Any:
@@ -485,24 +434,6 @@ class Module(Network):
 
     def _takes_extra_state(self) -> bool:
         return type(self).set_extra_state is not Module.set_extra_state
-
-    def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call `hook(module, prefix, keep_vars)` before each `state_dict`."""
-        return self._state_hooks["save"].register(hook)
-
-    def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call `hook(module, state_dict, prefix, metadata)` after each `state_dict`, which it may change in place."""
-        return self._state_hooks["saved"].register(hook)
-
-    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call `hook(module, state_dict, prefix, metadata, strict, missing_keys, unexpected_keys, error_msgs)` before
-        each `load_state_dict`; the hook may change the state dict, which is a copy, and add to the lists."""
-        return self._state_hooks["load"].register(hook)
-
-    def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call `hook(module, incompatible_keys)` after each `load_state_dict`; names that it takes out of the lists are
-        no offence."""
-        return self._state_hooks["loaded"].register(hook)
 
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
@@ -642,7 +573,7 @@ class Module(Network):
 
     def share_memory(self) -> Self:
         """This module: other processes get copies."""
-        return self
+        return self._apply(lambda t: t.share_memory_())
 
     def cpu(self) -> Self:
         """Move to the CPU."""

@@ -414,3 +414,22 @@ class LocalResponseNorm(Module):
 
     def extra_repr(self) -> str:
         return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
+
+
+class CrossMapLRN2d(LocalResponseNorm):
+    """`LocalResponseNorm` under the name of networks of Caffe: of an even `size`, as many channels on both sides count.
+
+    Args:
+        size: The number of neighbouring channels.
+        alpha: The factor of the mean of squares.
+        beta: The power of the divisor.
+        k: The least divisor, before the power is taken.
+    """
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
+        super().__init__(size, alpha, beta, k)
+
+    def forward(self, input: Any) -> Any:
+        """Args: input `[N, C, ...]`. Returns: the same sizes."""
+        width = (self.size - 1) // 2 * 2 + 1
+        return functional.local_response_norm(input, width, self.alpha * width / self.size, self.beta, self.k)

@@ -28,7 +28,7 @@ PRIVATE = {
     "_ntuple": "jit.nn.helpers", "_reverse_repeat_tuple": "jit.nn.helpers", "consume_prefix_in_state_dict_if_present":
     "jit.nn.helpers", "_IncompatibleKeys": "jit.nn.loading:IncompatibleKeys", "Tensor": "jit", "F": "jit.nn:functional",
     "init": "jit.nn", "Parameter": "jit.nn",
-    "register_module_forward_hook": "jit.nn", "OrderedDict": "collections", "math": "math", "warnings": "warnings",
+    "register_module_backward_hook": "jit.nn.everywhere", "OrderedDict": "collections", "math": "math", "warnings": "warnings",
 }  # fmt: skip
 """Other names in these files -> the module that has them, with the name there if it is another."""
 

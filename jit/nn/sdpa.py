@@ -1,4 +1,4 @@
-"""Which implementation computes attention, under PyTorch's names; there is one, so the choice changes nothing."""
+"""Implementations of attention under PyTorch's names: here is one, so that choosing changes nothing."""
 
 from __future__ import annotations
 

@@ -11,8 +11,6 @@ from jit.ir.errors import KindError, UsageError
 from .modules import Module
 
 
-
-
 def functional_call(
     module: Module, parameter_and_buffer_dicts: Any, args: Any = None, kwargs: Mapping[str, Any] | None = None, *,
     tie_weights: bool = True, strict: bool = False,
@@ -64,7 +62,7 @@ def _joined(dicts: Any) -> dict[str, Any]:
 
 
 def _places(module: Module) -> dict[str, Place]:
-    """Where each parameter and buffer stands."""
+    """The place of each parameter and buffer."""
     return {
         f"{path}.{name}" if path else name: (table, name)
         for path, inner in module.named_modules(remove_duplicate=False)

@@ -12,7 +12,7 @@ from .index import INDEX
 FAMILIES = (
     "assignment", "casting", "creation", "ranges", "pointwise", "compare", "complexes", "backwards", "activations",
     "views", "scatters", "indexing", "joining", "linalg", "attention", "convolution", "pooling", "reductions", "norms",
-    "losses", "randoms", "draws", "packing", "recurrent_layers", "recurrent", "resize", "grids", "fft",
+    "losses", "randoms", "draws", "variates", "packing", "recurrent_layers", "recurrent", "resize", "grids", "fft",
     "spectrograms", "gathers", "patches", "specials", "numeric", "arranging", "copies", "accumulations", "statistics",
     "products", "factorizations", "solving", "windows",
 )  # fmt: skip

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -407,7 +407,7 @@ def _(
     return by_query, by_key, F.matmul(F.transpose(weights, -2, -1), g) if needs[2] else None, None
 
 
-def _factor(query: Any, scale: float | None) -> float:
+def _factor(query: Array | Tensor, scale: float | None) -> float:
     return 1 / square_root(query.shape[-1]) if scale is None else scale
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from jit.ir import dtypes
 from jit.ir.sizes import only_if
@@ -90,7 +90,7 @@ def _arranged(F: Ops, labels: str, x: Tensor, order: Labels) -> Tensor:
     return x if dims == sorted(dims) else F.permute(x, dims)
 
 
-def _folded(F: Ops, x: Tensor, groups: Sequence[Labels], sizes: dict[str, Any]) -> Tensor:
+def _folded(F: Ops, x: Tensor, groups: Sequence[Labels], sizes: dict[str, int]) -> Tensor:
     """`x` with one dim for each group of labels."""
     return x if _is_single(groups) and len(groups) == x.ndim else F.reshape(x, [_size(g, sizes) for g in groups])
 
@@ -99,5 +99,5 @@ def _is_single(groups: Sequence[Labels]) -> bool:
     return all(len(group) == 1 for group in groups)
 
 
-def _size(group: Labels, sizes: dict[str, Any]) -> Any:
+def _size(group: Labels, sizes: dict[str, int]) -> int:
     return math.prod(sizes[label] for label in group)

@@ -19,17 +19,19 @@ Note [Three maps of a convolution]
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from jit.ir.dtypes import float32, float64
 from jit.ir.errors import DTypeError, ShapeError, UsageError
 from jit.ir.kernel import Kernel
 from jit.ir.op import array, composite
 from jit.ir.precision import LOWER, Precision
 from jit.ir.samples import Sample, make, sample, strided
 from jit.ir.settings import Settings, settings_for_call
-from jit.ir.sizes import any_symbolic
+from jit.ir.sizes import any_symbolic, only_if
 from jit.ir.types import UNDEFINED, TensorType
 
 from .convolving import ConvGeometry, by_input, by_weight, forward, window_of
@@ -157,6 +159,40 @@ def _(
     )
 
 
+@convolution.parts
+def _(
+    F: Ops, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Ints, padding: Ints, dilation: Ints,
+    transposed: bool, output_padding: Ints, groups: int,
+) -> Tensor | None:  # fmt: skip
+    """A product of matrices, if there is one place: see Note [Convolutions of one place]."""
+    fit = _fit(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
+    if not _has_one_place(weight, fit.sizes if transposed else input.shape, fit.window):
+        return None
+    left, matrix = _as_matrix(F, input), _as_matrix(F, weight)
+    found = F.mm(left, matrix if transposed else F.transpose(matrix, 0, 1))
+    found = F.reshape(found, [-1, *fit.sizes[1:]])
+    return found if bias is None else found + F.reshape(bias, [-1, *[1] * (input.ndim - 2)])
+
+
+def _has_one_place(weight: Tensor, image: Sequence[int], w: ConvGeometry) -> bool:
+    """Whether a kernel covers an image as it is, once.
+
+    Note [Convolutions of one place]
+        Then every entry of the kernel meets one of the image, and the three maps are products of matrices,
+
+            y[image, filter] = x[image, (channel, tap)] w[filter, (channel, tap)]',   x = y w,   w = y' x
+
+        Such are the last layer of a critic, the first one of a generator, and layers of one tap on images of one entry.
+    """
+    plain = w.groups == 1 and not any(w.padding) and weight.device == "cpu" and weight.dtype in (float32, float64)
+    whole = plain and all(d == 1 or k == 1 for d, k in zip(w.dilation, weight.shape[2:]))
+    return whole and only_if(lambda: tuple(image[2:]) == tuple(weight.shape[2:]) and 0 not in (image[0], *weight.shape))
+
+
+def _as_matrix(F: Ops, values: Tensor) -> Tensor:
+    return F.reshape(values, [values.shape[0], math.prod(values.shape[1:])])
+
+
 @convolution.onnx
 def _onnx_convolution(
     g: OnnxWriter, input: Value, weight: Value, bias: Value | None, stride: Ints, padding: Ints, dilation: Ints,
@@ -236,14 +272,38 @@ def _(
     F: Ops, grad_output: Tensor, input: Tensor, weight: Tensor, bias_sizes: Ints | None, stride: Ints, padding: Ints,
     dilation: Ints, transposed: bool, output_padding: Ints, groups: int, output_mask: Sequence[bool],
 ) -> Sequence[Tensor] | None:  # fmt: skip
-    """The gradient of the bias as a sum, which may join what makes `grad_output`."""
+    """The gradient of the bias as a sum, which may join what makes `grad_output`; all as products, if possible."""
+    w = window_of(input.ndim - 2, stride, padding, dilation, groups)
+    large, small = (grad_output, input) if transposed else (input, grad_output)
+    if _has_one_place(weight, large.shape, w):
+        return _gradients_of_one_place(F, grad_output, input, weight, large, small, output_mask)
     if not output_mask[2]:
         return None
     mask = [*output_mask[:2], False]
     by_input, by_weight, _ = F.convolution_backward(
         grad_output, input, weight, None, stride, padding, dilation, transposed, output_padding, groups, mask
     )
-    return by_input, by_weight, F.sum(grad_output, [d for d in range(grad_output.ndim) if d != 1])
+    return by_input, by_weight, _by_bias(F, grad_output)
+
+
+def _gradients_of_one_place(
+    F: Ops, grad_output: Tensor, input: Tensor, weight: Tensor, large: Tensor, small: Tensor, mask: Sequence[bool]
+) -> list[Any]:
+    """The gradients that the mask asks for, see Note [Convolutions of one place]."""
+    found: list[Any] = [None, None, None]
+    if mask[0]:
+        matrix = _as_matrix(F, weight)
+        factor = F.transpose(matrix, 0, 1) if grad_output is large else matrix
+        found[0] = F.reshape(F.mm(_as_matrix(F, grad_output), factor), input.shape)
+    if mask[1]:
+        found[1] = F.reshape(F.mm(F.transpose(_as_matrix(F, small), 0, 1), _as_matrix(F, large)), weight.shape)
+    if mask[2]:
+        found[2] = _by_bias(F, grad_output)
+    return found
+
+
+def _by_bias(F: Ops, grad_output: Tensor) -> Tensor:
+    return F.sum(grad_output, [d for d in range(grad_output.ndim) if d != 1])
 
 
 @convolution_backward.type
@@ -337,8 +397,6 @@ def _onnx_by_weight(g: OnnxWriter, y: Value, x: Value, weight: Value, w: ConvGeo
     image = g.op("Transpose", x, perm=[1, 0, *range(2, n)])
     if groups > 1:
         batch, channels = x.shape[0], weight.shape[1]
-        if not all(isinstance(s, int) for s in x.shape):
-            raise g.unsupported("the gradient of a grouped convolution needs known sizes")
         apart = g.op("Reshape", x, g.ints([batch, groups, channels, *x.shape[2:]]))
         turned = g.op("Transpose", apart, perm=[2, 1, 0, *range(3, n + 1)])
         image = g.op("Reshape", turned, g.ints([channels, groups * batch, *x.shape[2:]]))

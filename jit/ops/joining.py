@@ -502,6 +502,18 @@ def repeat_interleave_each(F: Ops, self: Tensor, repeats: Tensor, dim: int | Non
     return F.index_select(self, at, places)
 
 
+@composite("aten::repeat_interleave.Tensor(Tensor repeats, *, int? output_size=None) -> Tensor")
+def repeat_interleave_of_places(F: Ops, repeats: Tensor, output_size: int | None) -> Tensor:
+    """The place of each entry of repeats, as many times as it says."""
+    places = F.arange(repeats.shape[0], dtype=repeats.dtype)
+    return F.repeat_interleave(places, repeats, 0, output_size=output_size)
+
+
+@repeat_interleave_of_places.samples
+def _() -> Iterator[Sample]:
+    yield sample(np.array([2, 0, 1]), output_size=3)
+
+
 @repeat_interleave_each.samples
 def _() -> Iterator[Sample]:
     yield sample(make(2, 3), np.array([2, 0, 1]), 1, output_size=3)

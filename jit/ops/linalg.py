@@ -453,7 +453,7 @@ def _(m: Numpy, input: Array, weight: Array, bias: Array | None) -> Array | None
 
 @linear.grad
 def _(
-    F: Ops, g: Tensor, needs: Sequence[bool], input: Tensor, weight: Tensor, bias_meta: Any
+    F: Ops, g: Tensor, needs: Sequence[bool], input: Tensor, weight: Tensor, bias_meta: Meta | None
 ) -> Sequence[Tensor | None]:
     """One node, whose backward refers to the inputs alone."""
     if weight.ndim == 1:
@@ -463,12 +463,12 @@ def _(
     else:
         by_input = F.matmul(g, weight) if needs[0] else None
         by_weight = F.mm(F.t(_rows(F, g)), _rows(F, input)) if needs[1] else None
-    return by_input, by_weight, sum_to(F, g, bias_meta.shape) if needs[2] else None
+    return by_input, by_weight, sum_to(F, g, bias_meta.shape) if bias_meta is not None and needs[2] else None
 
 
 @linear.numpy_grad
 def _(
-    m: Numpy, g: Array, needs: Sequence[bool], input: Array, weight: Array, bias_meta: Any
+    m: Numpy, g: Array, needs: Sequence[bool], input: Array, weight: Array, bias_meta: Meta | None
 ) -> Sequence[Array | None] | None:
     if weight.ndim != 2 or input.ndim < 2 or not g.size or not input.size:
         return None
@@ -652,8 +652,7 @@ def _() -> Iterator[Sample]:
 
 
 @LOWER
-@array("aten::sum_of_products(str equation, Tensor[] tensors) -> Tensor", namespaces=(),
-       grad=lambda F, g, equation, tensors: (_product_grads(F, g, equation, tensors),))  # fmt: skip
+@array("aten::sum_of_products(str equation, Tensor[] tensors) -> Tensor", namespaces=())
 def sum_of_products(m: Numpy, equation: str, tensors: Sequence[Array]) -> Array:
     """An einsum in which every label of an operand is in the result or in another operand, and none twice."""
     try:
@@ -662,16 +661,18 @@ def sum_of_products(m: Numpy, equation: str, tensors: Sequence[Array]) -> Array:
         raise ShapeError(f"einsum: {equation!r} does not fit the sizes {[list(t.shape) for t in tensors]}") from error
 
 
-def _product_grads(F: Ops, g: Tensor, equation: str, tensors: Sequence[Tensor]) -> list[Any]:
+@sum_of_products.grad
+def _(F: Ops, g: Tensor, needs: Sequence[bool], equation: str, tensors: Sequence[Tensor]) -> Sequence[Any]:
+    wanted: Any = needs[0]  # a flag for each tensor of the list
     left, _, output = equation.partition("->")
     terms = left.split(",")
-    grads = []
-    for index, tensor in enumerate(tensors):
+    grads: list[Tensor | None] = []
+    for index, (tensor, need) in enumerate(zip(tensors, wanted)):
         others = [i for i in range(len(tensors)) if i != index]
         swapped = ",".join([output, *(terms[i] for i in others)]) + "->" + terms[index]
-        gradient = F.sum_of_products(swapped, [g, *(tensors[i] for i in others)])
-        grads.append(sum_to(F, gradient, tensor.shape))
-    return grads
+        gradient = F.sum_of_products(swapped, [g, *(tensors[i] for i in others)]) if need else None
+        grads.append(None if gradient is None else sum_to(F, gradient, tensor.shape))
+    return (grads,)
 
 
 @sum_of_products.parts

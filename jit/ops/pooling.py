@@ -458,13 +458,13 @@ def _onnx_avg_pool_backward(
     """The gradient of a mean pooling: a transposed convolution of `grad` by ones, channel by channel."""
     n = len(pool.kernel)
     shape = self.shape
-    if not all(type(s) is int for s in shape):
-        raise g.unsupported("the gradient of a mean pooling needs known sizes")
+    if not all(type(s) is int for s in shape[-n:]):
+        raise g.unsupported("the gradient of a mean pooling needs known spatial sizes")
     import numpy as np
 
     parts = divisors(np, shape[-n:], pool, include_pad, override, np.float64)
     shares = g.op("Div", grad, g.constant(parts, like=grad))
-    flat = g.op("Reshape", shares, g.ints([math.prod(shape[:-n]), 1, *grad.shape[-n:]]))
+    flat = g.op("Reshape", shares, g.ints([-1, 1, *grad.shape[-n:]]))
     spans = zip(shape[-n:], pool.places(shape[-n:]), pool.stride, pool.kernel, pool.padding)
     after = [p + (count - 1) * s + k - (size + 2 * p) for size, count, s, k, p in spans]
     ones = g.constant(np.ones((1, 1, *pool.kernel)), like=grad)

@@ -125,7 +125,8 @@ class _Descent:
             self.state["n_iter"] += 1
             direction = self._direction()
             slope = float(F.sum(self.gradient * direction))
-            first_guess = min(1.0, 1.0 / float(F.sum(F.abs(self.gradient)))) if self.state["n_iter"] == 1 else 1.0
+            steepness = float(F.sum(F.abs(self.gradient))) if self.state["n_iter"] == 1 else 1.0
+            first_guess = 1.0 / max(1.0, steepness)
             self.state.update(d=direction, prev_flat_grad=self.gradient, t=first_guess * self.group["lr"])
             if slope > -self.group["tolerance_change"]:
                 return

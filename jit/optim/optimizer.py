@@ -30,6 +30,20 @@ required = _RequiredOption()
 """The default of options that must be given, in optimizers that programs define: `lr=required`."""
 
 
+_BEFORE_ALL, _AFTER_ALL = HookTable(), HookTable()
+"""Hooks on the steps of all optimizers."""
+
+
+def register_optimizer_step_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call `hook(optimizer, args, kwargs)` before each step of any optimizer."""
+    return _BEFORE_ALL.register(hook)
+
+
+def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call `hook(optimizer, args, kwargs)` after each step of any optimizer."""
+    return _AFTER_ALL.register(hook)
+
+
 class Optimizer:
     """Base of optimizers; a subclass defines `update(parameter, gradient, state, group)`.
 
@@ -140,11 +154,11 @@ class Optimizer:
                 loss = closure()
         self._stepped.happened = True
         given = (self,) if closure is None else (self, closure)
-        self._call(self._pre_hooks, given)
+        self._call({**_BEFORE_ALL, **self._pre_hooks}, given)
         with set_grad_enabled(bool(self.defaults.get("differentiable"))):
             for group in self.param_groups:
                 self._update_group(group)
-        self._call(self._post_hooks, given)
+        self._call({**self._post_hooks, **_AFTER_ALL}, given)
         return loss
 
     def _update_group(self, group: dict[str, Any]) -> None:
@@ -181,7 +195,7 @@ class Optimizer:
         """Call `hook(optimizer, args, kwargs)` after each step; the arguments are those of `step`."""
         return self._post_hooks.register(hook)
 
-    def _call(self, hooks: HookTable, given: tuple[Any, ...]) -> None:
+    def _call(self, hooks: Mapping[int, Any], given: tuple[Any, ...]) -> None:
         for hook in tuple(hooks.values()):
             hook(self, given, {})
 

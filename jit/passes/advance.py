@@ -38,6 +38,7 @@ def _advance(graph: Graph) -> bool:
         source = parts[0].inputs[0].node if parts else node
         if not parts or not _is_pointwise(source) or source.stage != node.stage or places[source] < barrier:
             continue
+        parts = [part for part in parts if part not in settled]  # a view that an earlier reduction reads, too, stays
         settled.update(parts)
         start = starts.get(source, places[source] + 1)
         while nodes[start] in settled and start < places[node]:

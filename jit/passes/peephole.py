@@ -27,8 +27,10 @@ def peephole(graph: Graph) -> bool:
     10. `clone(x)` is x if that is new memory which nobody else uses: a weight's gradient, once its transposes are gone;
         and if x is a view and the copy is read by those alone who do not mind how it lies: by joins, and if x is
         expanded, or has new dims of size 1, by pointwise operators, which broadcast.
+    11. `copy(y, x)`, which is what `y.copy_(x)` leaves in y, is x if x has y's type and is new memory: the activation
+        that an operator computes "in place".
 
-    In every case the result has x's type. Cases 5, 6 and 9 leave values alone that escape (Note [Escaping values]), for
+    In every case the result has x's type. Cases 5, 6, 9 and 11 leave values alone that escape (Note [Escaping values]), for
     in eager mode these are new memory; the others hand out x's memory in eager mode too. Cases 4, 7 and 8 apply where
     sizes and layout are the same in every run. What replaced nodes leave unused goes in dce.
 
@@ -240,9 +242,13 @@ def _clone(node: Node, graph: _Simplifier) -> Outcome:
         return None
     if is_view(source.node):
         return graph.is_temporary(node) and _is_read_as_it_lies(node, source)
-    op = find(source.node.kind)
-    is_new = op is not None and op.kind in ("pointwise", "array", "random")
-    return source if is_new and len(source.uses) == 1 and "memory_format" not in node.attributes else None
+    return source if _is_new(source) and len(source.uses) == 1 and "memory_format" not in node.attributes else None
+
+
+def _is_new(value: Value) -> bool:
+    """Whether an operator has made new memory for a value."""
+    op = find(value.node.kind)
+    return op is not None and op.kind in ("pointwise", "array", "random")
 
 
 def _is_read_as_it_lies(node: Node, source: Value) -> bool:
@@ -253,6 +259,19 @@ def _is_read_as_it_lies(node: Node, source: Value) -> bool:
         return False
     node.output.replace_all_uses_with(source)
     return True
+
+
+# Case 11
+def _overwritten(node: Node, graph: _Simplifier) -> Outcome:
+    target, source = node.inputs if len(node.inputs) == 2 else node.inputs * 2
+    if source.is_input or source.stage != node.stage or not _is_known(source) or source.type != target.type:
+        return None
+    alone = len(source.uses) == 1 or graph.is_temporary(node)
+    return source if alone and source.type == node.output.type and _is_new(source) else None
+
+
+def _is_known(value: Value) -> bool:
+    return isinstance(value.type, TensorType) and value.type.sizes is not None and value.type.dtype is not None
 
 
 def _is_pointwise(node: Node) -> bool:
@@ -276,6 +295,7 @@ _RULES: dict[str, Callable[[Node, _Simplifier], Outcome]] = {
     "aten::contiguous": _contiguous,
     "aten::neg": _neg,
     "aten::clone": _clone,
+    "aten::copy": _overwritten,
 }
 """The rules to try, by the kind of the last node of the pattern."""
 _SIZED = {kind for kind, rule in _RULES.items() if rule in (_resize, _contiguous)}

@@ -32,7 +32,8 @@ def _spelled(node: Node) -> bool:
         made = op.ask(op.spelling, map_template(F.wrap, arguments(node)[1]), F)
     if made is None:
         return False
-    node.replace_with([part.value for part in (made if isinstance(made, (list, tuple)) else [made])])
+    parts = made if isinstance(made, (list, tuple)) else [made]
+    node.replace_with([old if part is None else part.value for old, part in zip(node.outputs, parts, strict=True)])
     return True
 
 

@@ -25,12 +25,13 @@ from jit.export.writer import check_target
 from jit.ir import Graph, TensorType, Value
 from jit.ir.errors import AutogradError, ExportError, UsageError
 from jit.ir.types import GeneratorType
-from jit.passes import EXPORT, run
+from jit.passes import CLEANUP, EXPORT, run
 from jit.runtime.arrays.interpreter import Interpreter
 from jit.runtime.arrays.libraries import HOST, library_of, library_on
 
 from .comparing import shaken
 from .function import TracedFunction
+from .recordings.chains import graph_of
 from .recordings.hosting import PythonHost
 from .recordings.recording import Recording
 from .surroundings.sharing import sharing_of
@@ -59,7 +60,8 @@ def export_onnx(
             or it is an error that says why not. Without a range, the report says what operators ask of a size.
         opset_version: ONNX operator set, 9 to 26; None means 20.
         stage: 0 exports the function, 1 its gradients (with respect to the arguments that require grad, then the
-            parameters), weighted by gradients of the outputs, which become inputs.
+            parameters), weighted by gradients of the outputs, which become inputs: `grad`, or `grad_0` and so on. Their
+            sizes are those of the outputs, so name the dynamic ones of them, too.
         training: Export modules as they train; otherwise they are put in evaluation mode for the export.
         verify: Run the model with onnxruntime on `args`, and on a second size of every dynamic axis, and compare.
         keep_initializers_as_inputs: Let runs override parameters.
@@ -95,7 +97,7 @@ def export_onnx(
                 "the function makes another view of its argument in place, as t_() and unsqueeze_() do, and a model "
                 "leaves its inputs alone; use the method without the underscore"
             )
-        graph = recording.graph().clone()
+        graph = _graph_of_any_size(recording) if dynamic_axes else recording.graph().clone()
         if stage == 0:  # what aliases need to be made anew, and gradients that are left behind, are no results
             graph.set_return(graph.outputs[: recording.result.count], graph.stages[0].updates, 0)
         with _unknown_sizes(graph if dynamic_axes else None):
@@ -260,6 +262,13 @@ def _differentiate(recording: Recording, result: Any, arguments: Sequence[Tensor
         outputs = [g for g in found if g is not None and g.requires_grad]
 
 
+def _graph_of_any_size(recording: Recording) -> Graph:
+    """The recorded graph, in which derivatives compute with the sizes of what they differentiate."""
+    graph = graph_of(recording.trace, one_size=False)
+    run(graph, CLEANUP)
+    return graph
+
+
 # -- writing -----------------------------------------------------------------------------------------------------
 
 
@@ -281,7 +290,8 @@ def _verify(exported: Exported, call: _ExportCall, recording: Recording, graph: 
         return
     names = [name for name in exported.report.inputs if name not in exported.model.graph.initializers]
     if stage > 0:
-        runs = [_stage_run(recording, graph, stage)]
+        sizes = [None, *_other_sizes(exported, names)]
+        runs = [_stage_run(recording, graph, stage, each) for each in sizes]
     else:
         runs = [_run(call, sized) for sized in _sizes(call, exported, names)]
         if recording.trace.scalars.left_open:
@@ -289,7 +299,7 @@ def _verify(exported: Exported, call: _ExportCall, recording: Recording, graph: 
 
     def noisy(index: int) -> list[Any]:
         if stage > 0:
-            return _stage_run(recording, graph, stage, shaken)[1]
+            return _stage_run(recording, graph, stage, sizes[index], shaken)[1]
         leaves, structure = flatten((call.arguments, call.options))
         arrays = zip(leaves, runs[index][0], strict=True)
         try:
@@ -324,13 +334,18 @@ def _sizes(call: _ExportCall, exported: Exported, names: Sequence[str]) -> Itera
     """The recorded arguments, and others with every dynamic axis of another size that the model is right for."""
     given = (call.arguments, call.options)
     yield _mapped(given, lambda t: _like(t, t._array.copy()))
+    for sizes in _other_sizes(exported, names):
+        leaves, structure = flatten(given)
+        yield unflatten(structure, list(map(_resized, leaves, sizes)))
+
+
+def _other_sizes(exported: Exported, names: Sequence[str]) -> Iterator[list[dict[int, int]]]:
+    """Other sizes of each input's dynamic axes, by dim, that the model is right for: at most one choice of them."""
     sizes = exported.sized.other_sizes()
     if sizes is None:
         exported.report.warnings.append("no other sizes near those of the arguments were found to verify with")
     if sizes:
-        tensors = zip(names, flatten(given)[0], strict=True)
-        leaves = iter([_resized(t, {dim: sizes[axis] for dim, axis in exported.axes[n].items()}) for n, t in tensors])
-        yield _mapped(given, lambda _: next(leaves))
+        yield [{dim: sizes[axis] for dim, axis in exported.axes[name].items()} for name in names]
 
 
 def _of_other_data(call: _ExportCall) -> Iterator[tuple[list[Any], list[Any]]]:
@@ -357,15 +372,22 @@ def _mapped(value: Any, function: Callable[[Any], Any]) -> Any:
 
 def _resized(tensor: Tensor, sizes: Mapping[int, int]) -> Tensor:
     """Another tensor of the same kind with other sizes of some dims, its elements drawn from the old ones."""
-    array = HOST.taken(tensor._array)
+    return _like(tensor, _of_sizes(HOST.taken(tensor._array), sizes))
+
+
+def _of_sizes(array: Any, sizes: Mapping[int, int]) -> Any:
     for dim, size in sizes.items():
         index = np.arange(size) % max(array.shape[dim], 1)
         array = np.take(array, index[::-1], axis=dim)
-    return _like(tensor, np.ascontiguousarray(array) if sizes else array.copy())
+    return np.ascontiguousarray(array) if sizes else array.copy()
 
 
 def _stage_run(
-    recording: Recording, graph: Graph, stage: int, change: Callable[[Any], Any] = lambda array: array
+    recording: Recording,
+    graph: Graph,
+    stage: int,
+    sizes: Sequence[Mapping[int, int]] | None,
+    change: Callable[[Any], Any] = lambda array: array,
 ) -> tuple[list[Any], list[Any]]:
     """Inputs and outputs of a later stage, by the interpreter: ones for the incoming gradients.
 
@@ -373,11 +395,13 @@ def _stage_run(
         recording: Has the arguments.
         graph: What is run.
         stage: Which stage's outputs.
+        sizes: For each input the sizes, by dim, that are to be other than the recorded ones.
         change: Makes other inputs of these.
     """
     kept = {c.value.name: c.owner for c in recording.trace.captures.found}
     live = recording.trace.graph.stages
-    engine, state, feed = Interpreter(graph, PythonHost()), None, {}
+    engine, state = Interpreter(graph, PythonHost()), None
+    feed: dict[str, Any] = {}
     outputs: list[Any] = []
     arguments = iter(recording.examples)
     for number in range(stage + 1):
@@ -387,7 +411,7 @@ def _stage_run(
             array = owner._array if isinstance(owner, Tensor) else owner.state if owner is not None else None
             if array is None:
                 array = next(arguments) if number == 0 else np.ones(value.type.sizes, value.type.dtype.numpy)  # type: ignore[attr-defined]
-                feed[value.name] = change(HOST.taken(array))
+                feed[value.name] = change(_of_sizes(HOST.taken(array), sizes[len(feed)] if sizes else {}))
                 array = library_on(value.type.device).taken(feed[value.name])  # type: ignore[attr-defined]
             values.append(array)
         outputs, _, state = engine.run(number, values, state)

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from jit.eager.creation import tensor
+from jit.eager.creation import from_dlpack
 from jit.eager.tensors import Tensor
-from jit.runtime.arrays.dlpack import from_dlpack
 
 
 def to_dlpack(tensor: Tensor) -> Any:

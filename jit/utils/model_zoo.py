@@ -8,5 +8,5 @@ from jit.late import imported
 
 
 def load_url(*args: Any, **kwargs: Any) -> Any:
-    """What `jit.hub.load_state_dict_from_url` gives for these arguments."""
+    """The result of `jit.hub.load_state_dict_from_url` for these arguments."""
     return imported("jit.hub").load_state_dict_from_url(*args, **kwargs)

@@ -381,3 +381,42 @@ def test_create_graph_keeps_gradients_differentiable():
     g, x.grad = x.grad, None
     g.sum().backward()
     assert x.grad.tolist() == [12]
+
+
+UNREAD = {
+    "linear": (lambda x, w, b: jit.nn.functional.linear(x, w, b), [(2, 3), (4, 3), (4,)], 1),
+    "linear of batches": (lambda x, w: jit.nn.functional.linear(x, w), [(5, 2, 3), (4, 3)], 1),
+    "matmul": (lambda a, b: a @ b, [(2, 3), (3, 4)], 0),
+    "a cell": (jit.rnn_tanh_cell, [(2, 3), (2, 4), (4, 3), (4, 4)], 2),
+    "einsum": (lambda a, b: jit.einsum("ij,jk->ik", a, b), [(2, 3), (3, 4)], 1),
+    "bilinear": (jit.nn.functional.bilinear, [(2, 3), (2, 4), (5, 3, 4)], 2),
+}
+
+
+CASES = [(name, *case, traced) for name, case in UNREAD.items() for traced in (False, True)]
+"""Traced, products of several operands and cells are stages of their own, which check all that they were given."""
+CASES = [case for case in CASES if not case[-1] or case[0] in ("linear", "linear of batches", "matmul")]
+
+
+@pytest.mark.parametrize("name, function, sizes, place, traced", CASES, ids=[f"{c[0]}-{c[-1]}" for c in CASES])
+def test_what_no_wanted_gradient_looks_at_may_have_changed(name, function, sizes, place, traced):
+    """The gradient of a weight is right after its step; the gradient of what goes with it is an error."""
+
+    def gradient(step: bool, needs_others: bool = False) -> Any:
+        jit.manual_seed(1)
+        tensors = [jit.rand(*size, dtype=jit.float64) for size in sizes]
+        tensors[place].requires_grad_()
+        for tensor in tensors if needs_others else ():
+            tensor.requires_grad_()
+        result = run(*tensors)
+        with jit.no_grad():
+            tensors[place].mul_(2 if step else 1)
+        result.sum().backward()
+        return tensors[place].grad.numpy()
+
+    run = jit.trace(function) if traced else function
+    expected = gradient(False)
+    for _ in range(3):
+        np.testing.assert_array_equal(gradient(True), expected)
+    with pytest.raises(jit.AutogradError, match="changed by an in-place"):
+        gradient(True, needs_others=True)

@@ -37,7 +37,7 @@ def float_case(op: Op) -> Case | None:
     """A sample of single floats with elements."""
     for case in all_cases(op):
         arrays = [value for value in case.sample.args if isinstance(value, np.ndarray)]
-        if arrays and all(a.dtype == np.float32 or a.dtype.kind in "ib" for a in arrays) and all(a.size for a in arrays):
+        if arrays and all(a.size and (a.dtype == np.float32 or a.dtype.kind in "ib") for a in arrays):
             return case
     return None
 
@@ -89,37 +89,37 @@ def normal(*sizes: int) -> jit.Tensor:
 
 
 def linear() -> Any:
-    leaves = [normal(3, 4), normal(5, 4), normal(5)]
+    leaves: Any = [normal(3, 4), normal(5, 4), normal(5)]
     return leaves, F.linear(*leaves)
 
 
 def attention() -> Any:
-    leaves = [normal(2, 2, 3, 4), normal(2, 2, 5, 4), normal(2, 2, 5, 4)]
+    leaves: Any = [normal(2, 2, 3, 4), normal(2, 2, 5, 4), normal(2, 2, 5, 4)]
     return leaves, F.scaled_dot_product_attention(*leaves)
 
 
 def layer_norm() -> Any:
-    leaves = [normal(3, 4), normal(4), normal(4)]
+    leaves: Any = [normal(3, 4), normal(4), normal(4)]
     return leaves, F.layer_norm(leaves[0], [4], *leaves[1:])
 
 
 def batch_norm() -> Any:
-    leaves = [normal(3, 4, 2, 2), normal(4), normal(4)]
-    return leaves, F.batch_norm(leaves[0], None, None, *leaves[1:], training=True)
+    leaves: Any = [normal(3, 4, 2, 2), normal(4), normal(4)]
+    return leaves, F.batch_norm(leaves[0], None, None, leaves[1], leaves[2], training=True)
 
 
 def softmax() -> Any:
-    leaves = [normal(3, 4)]
+    leaves: Any = [normal(3, 4)]
     return leaves, F.softmax(leaves[0], -1)
 
 
 def convolution() -> Any:
-    leaves = [normal(2, 3, 5, 5), normal(4, 3, 3, 3), normal(4)]
-    return leaves, F.conv2d(*leaves, padding=1)
+    leaves: Any = [normal(2, 3, 5, 5), normal(4, 3, 3, 3), normal(4)]
+    return leaves, F.conv2d(leaves[0], leaves[1], leaves[2], padding=1)
 
 
 def pooling() -> Any:
-    leaves = [normal(2, 3, 4, 4)]
+    leaves: Any = [normal(2, 3, 4, 4)]
     return leaves, F.max_pool2d(leaves[0], 2)
 
 

@@ -74,7 +74,7 @@ def test_arrays_that_torch_has_no_strides_for_are_copied():
     assert again(backwards).tolist() == [3, 2, 1, 0]
     assert again(jit.from_numpy(packed["b"].copy())).tolist() == [1, 2, 3]
     one = np.ones(3, np.complex64)
-    with pytest.raises(jit.UsageError, match="share memory.*clone"):
+    with pytest.raises(jit.UsageError, match=r"share memory.*clone"):
         jit.save([jit.from_numpy(one), jit.from_numpy(one.view(np.float32))], io.BytesIO())
 
 
@@ -88,7 +88,7 @@ def test_what_takes_part_in_autograd_comes_back_as_a_leaf():
 
 
 def test_containers_and_numbers_come_back():
-    value = {
+    value: dict[str, Any] = {
         "dicts": [{1: 2}, collections.OrderedDict(b=1, a=2), collections.defaultdict(list, {1: [2]})],
         "others": [collections.Counter("aab"), collections.deque([1, 2], 3), {1, (2, "x")}, frozenset([1]), range(3)],
         "numbers": [True, None, 2**100, 0.1, 1j, slice(1, None, 2), "text", b"bytes", bytearray(b"array")],
@@ -132,14 +132,14 @@ def test_objects_of_allowed_classes_come_back():
 
 
 @pytest.mark.parametrize(
-    "value", [lambda: 1, open, (i for i in ()), sys], ids=["lambda", "open", "generator", "module"]
+    "value", [lambda: 1, open, iter(()), sys], ids=["lambda", "open", "generator", "module"]
 )
 def test_what_cannot_be_saved_leaves_the_old_file(value, tmp_path):
     path = tmp_path / "old.pt"
     jit.save(1, path)
     if value is open:  # a function with a name is saved, and refused when it is loaded
         jit.save(value, path)
-        with pytest.raises(jit.Error, match="io.open, which is not data"):
+        with pytest.raises(jit.Error, match=r"io.open, which is not data"):
             jit.load(path)
         return
     with pytest.raises(jit.UsageError, match="cannot be saved"):

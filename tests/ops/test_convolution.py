@@ -13,10 +13,12 @@ import pytest
 import jit
 from jit.autograd import gradcheck, gradgradcheck
 from jit.eager.namespace import F
+from jit.ir import parse
 from jit.ir.errors import Error
 from jit.ir.settings import SETTINGS
 from jit.ops import convolving
 from jit.ops.convolving import TABLES, Algorithm, ConvGeometry, ConvProblem, window_of
+from jit.passes import run
 from jit.runtime.arrays.array_math import numpy_math
 from tests.ops.references.arrays import convolution, convolution_backward
 from tests.tolerances import assert_close
@@ -330,3 +332,70 @@ def test_windows_know_the_way_back() -> None:
     places = w.places((9, 11), (3, 2))
     assert places == [5, 3]
     assert w.image(places, (3, 2), (0, 2)) == [9, 11]
+
+
+# -- one place ---------------------------------------------------------------------------------------------------
+
+ONE_PLACE: list[Any] = [
+    # input, weight, stride, transposed; and whether products of matrices are the same
+    ((1, 5, 4, 3), (7, 5, 4, 3), [1, 1], False, True),
+    ((6, 5, 4, 4), (1, 5, 4, 4), [2, 2], False, True),
+    ((3, 5, 1, 1), (8, 5, 1, 1), [1, 1], False, True),
+    ((2, 4, 9), (3, 4, 9), [1], False, True),
+    ((2, 3, 2, 3, 2), (3, 3, 2, 3, 2), [1, 1, 1], False, True),
+    ((1, 6, 1, 1), (6, 5, 4, 4), [1, 1], True, True),
+    ((5, 6, 1), (6, 5, 4), [3], True, True),
+    ((2, 5, 4, 4), (7, 5, 3, 4), [1, 1], False, False),
+    ((2, 5, 4, 4), (7, 5, 3, 3), [2, 2], False, False),
+    ((2, 6, 2, 1), (6, 5, 1, 4), [1, 1], True, False),
+]
+
+
+@pytest.mark.parametrize(("sizes", "weight", "stride", "transposed", "is_product"), ONE_PLACE)
+@pytest.mark.parametrize("biased", [True, False])
+def test_convolutions_of_one_place_and_their_gradients(
+    sizes: Any, weight: Any, stride: list[int], transposed: bool, is_product: bool, biased: bool
+) -> None:
+    dims = len(stride)
+    rest = stride, [0] * dims, [1] * dims, transposed, [0] * dims, 1
+    shapes = [sizes, weight, [weight[1] if transposed else weight[0]]][: 2 + biased]
+    drawn = [jit.from_numpy(RNG.integers(-4, 5, shape).astype(np.float64)) for shape in shapes]  # so sums are exact
+
+    def value(*tensors: Any) -> Any:
+        return (F.convolution(*tensors, *([] if biased else [None]), *rest) ** 2).sum()
+
+    def gradients(run: Callable[..., Any]) -> list[Any]:
+        leaves = [t.detach().clone().requires_grad_() for t in drawn]
+        run(*leaves).backward()
+        return [leaf.grad for leaf in leaves]
+
+    traced = jit.trace(value)
+    for _ in range(3):
+        found = gradients(traced)
+    for gradient, expected in zip(found, gradients(value), strict=True):
+        np.testing.assert_array_equal(gradient.numpy(), expected.numpy())
+
+
+@pytest.mark.parametrize(("sizes", "weight", "stride", "transposed", "is_product"), ONE_PLACE)
+def test_plans_spell_convolutions_of_one_place_out(
+    sizes: Any, weight: Any, stride: list[int], transposed: bool, is_product: bool
+) -> None:
+    dims, (x, w) = len(stride), map(doubles_named, (sizes, weight))
+    window = f"stride={stride}, padding={[0] * dims}, dilation={[1] * dims}, transposed={transposed}, "
+    window += f"output_padding={[0] * dims}, groups=1"
+    filters = weight[1] if transposed else weight[0]
+    geometry = window_of(dims, stride, [0], [1], 1)
+    places = geometry.image(sizes[2:], weight[2:], [0] * dims) if transposed else geometry.places(sizes[2:], weight[2:])
+    y = doubles_named((sizes[0], filters, *places))
+    graph = parse(f"""graph(%g : {y}, %x : {x}, %w : {w}, %b : Double({filters})) {{
+        %0 : {y} = aten::convolution[{window}](%x, %w, %b)
+        %1 : {x}, %2 : {w}, %3 : Undefined = aten::convolution_backward[bias_sizes=None, {window},
+            output_mask=[True, True, False]](%g, %x, %w)
+        return (%0, %1, %2) }}""")
+    assert run(graph, ["spell_out"])[0].changed == is_product
+    assert ("aten::mm" in str(graph), "aten::convolution" in str(graph)) == (is_product, not is_product)
+    assert str(graph).count("aten::mm(") == 3 * is_product
+
+
+def doubles_named(sizes: Any) -> str:
+    return f"Double({', '.join(map(str, sizes))})"

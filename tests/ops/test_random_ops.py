@@ -57,6 +57,15 @@ DISTRIBUTIONS: dict[str, tuple[Callable[[jit.Tensor], jit.Tensor], Any]] = {
     "aten::normal.float_Tensor": (lambda x: jit.normal(1.0, x + 2), stats.norm(1, 2)),
     "aten::normal.float_float": (lambda x: jit.normal(1.0, 2.0, (COUNT,)), stats.norm(1, 2)),
     "aten::normal.functional": (lambda x: x.normal_(1, 2), stats.norm(1, 2)),
+    "aten::_standard_gamma": (lambda x: jit._standard_gamma(x + 0.7), stats.gamma(0.7)),
+    "aten::_sample_dirichlet": (
+        lambda x: jit._sample_dirichlet(jit.tensor([[0.5, 2.0, 1.0]] * COUNT))[:, 0], stats.beta(0.5, 3)
+    ),
+    "aten::poisson": (
+        lambda x: jit.poisson(x + 1.5).clamp(max=5),
+        stats.rv_discrete(values=(range(6), [*stats.poisson(1.5).pmf(range(5)), stats.poisson(1.5).sf(4)])),
+    ),
+    "aten::binomial": (lambda x: jit.binomial(x + 4, jit.tensor(0.3)), stats.binom(4, 0.3)),
     "aten::_begin_draw": (
         lambda x: F._random_word(F.arange(COUNT), *F._begin_draw(COUNT // 4).unbind()) / 2**32 + 0.5,
         stats.uniform(),

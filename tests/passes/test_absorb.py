@@ -1,5 +1,7 @@
 """absorb: biases and zeros beside a convolution are arguments of it, in gradients too; what only looks so stays."""
 
+# ruff: noqa: E501  (lines of IR)
+
 import pytest
 from expecttest import assert_expected_inline
 

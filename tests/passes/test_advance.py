@@ -28,6 +28,33 @@ graph(%x : Float(32, 8), %w : Float(8, 4)) {
 }""")
 
 
+def test_a_view_that_two_sums_read_moves_once() -> None:
+    after = transformed(
+        "advance",
+        """graph(%x : Float(32, 8), %w : Float(8, 4)) {
+          %1 : Float(32, 8) = aten::cos(%x)
+          %2 : Float(32, 4) = aten::mm(%1, %w)
+          %3 : Float(4, 8, 8) = aten::view[size=[4, 8, 8]](%1)
+          %4 : Float(1, 8, 8, strides=[64, 8, 1]) = aten::narrow[dim=0, start=3, length=1](%3)
+          %5 : Float(8) = aten::sum[dim=[0, 1]](%4)
+          %6 : Float(1, 8, 8, strides=[64, 8, 1]) = aten::narrow[dim=0, start=0, length=1](%3)
+          %7 : Float(8) = aten::sum[dim=[0, 1]](%6)
+          return (%2, %5, %7)
+        }""",
+    )
+    assert_expected_inline(after, """\
+graph(%x : Float(32, 8), %w : Float(8, 4)) {
+  %1 : Float(32, 8) = aten::cos(%x)
+  %3 : Float(4, 8, 8) = aten::view[size=[4, 8, 8]](%1)
+  %4 : Float(1, 8, 8, strides=[64, 8, 1]) = aten::narrow[dim=0, start=3, length=1](%3)
+  %5 : Float(8) = aten::sum[dim=[0, 1]](%4)
+  %6 : Float(1, 8, 8, strides=[64, 8, 1]) = aten::narrow[dim=0, start=0, length=1](%3)
+  %7 : Float(8) = aten::sum[dim=[0, 1]](%6)
+  %2 : Float(32, 4) = aten::mm(%1, %w)
+  return (%2, %5, %7)
+}""")
+
+
 def test_what_follows_already_stays() -> None:
     assert unchanged(
         "advance",

@@ -21,6 +21,7 @@ from jit.runtime.llvm.product_tiles import lanes_of
 from jit.runtime.plans.plan import PlannedEngine
 from jit.runtime.plans.views import flops_of, work_of_step
 from jit.runtime.products import conv, conv_weight, pooling
+from jit.runtime.products.conv_folded import FoldedConvolution
 from jit.runtime.products.conv_steps import layer_of, parts_by_input, phases
 from jit.runtime.products.conv_weight import WeightGradient
 from jit.runtime.targets.target import Target
@@ -206,7 +207,7 @@ def in_plan(text, arrays):
     found = planned.run(0, arrays)[0]
     whole = planned.native_call(0)
     assert whole is not None
-    assert any(isinstance(s.work, conv.ConvolutionWork | WeightGradient) for s in whole.code.lowering.steps)
+    assert any(isinstance(s.work, conv.ConvolutionWork | FoldedConvolution | WeightGradient) for s in whole.code.lowering.steps)
     return found
 
 

@@ -14,7 +14,8 @@ from jit.runtime.arrays.interpreter import Interpreter
 from jit.runtime.plans import entry, stretch_code
 from jit.runtime.plans.plan import PlannedEngine
 from jit.runtime.plans.plan_image import image_of
-from jit.runtime.products import conv, epilogues, packed
+from jit.runtime.products import conv, depthwise, epilogues, packed
+from jit.runtime.products.finished import Finished
 from jit.runtime.products.tiled import Tiled
 from jit.runtime.targets.target import Target
 from jit.tracing.recordings.compiling import optimise
@@ -30,6 +31,7 @@ pytestmark = [
 def small_tiles(monkeypatch):
     monkeypatch.setattr(packed, "TILE_BYTES", 1 << 13)
     monkeypatch.setattr(conv, "TILE_BYTES", 1 << 12)
+    monkeypatch.setattr(depthwise, "TILE_BYTES", 1 << 12)
 
 
 def graph_of(function, arrays):
@@ -44,7 +46,7 @@ def steps_of(planned):
 
 
 def tiled(planned):
-    return [step.work for step in steps_of(planned) if isinstance(step.work, Tiled)]
+    return [step.work for step in steps_of(planned) if isinstance(step.work, Tiled | Finished)]
 
 
 def in_two_steps(graph, arrays, monkeypatch):
@@ -242,6 +244,7 @@ CONVOLUTIONS = {
     "groups": ((2, 6, 19, 27), (24, 2, 3, 3), dict(padding=1, groups=3)),
     "depthwise": ((2, 69, 9, 18), (69, 1, 3, 3), dict(padding=1, groups=69)),
     "depthwise, few": ((5, 11, 9, 18), (11, 1, 3, 3), dict(padding=1, groups=11)),
+    "depthwise, dilated": ((2, 69, 9, 18), (69, 1, 3, 3), dict(padding=2, dilation=2, groups=69)),
     "many channels": ((1, 150, 14, 16), (16, 150, 3, 3), dict(padding=1)),
 }
 
@@ -328,7 +331,7 @@ def test_convolutions_touch_nothing_that_was_not_given(name):
 def run_guarded(graph, native, arrays):
     """On memory that ends, then on memory that begins, at a page that nobody may touch."""
     code = stretch_code.compile_stretch(native.stretch, native.code.layouts, gap=64)
-    assert any(isinstance(step.work, Tiled) for step in code.lowering.steps)
+    assert any(isinstance(step.work, Tiled | Finished) for step in code.lowering.steps)
     place = dict(zip(graph.inputs, arrays, strict=True))
     given = [place[value] for value in native.stretch.inputs]
     expected = native(given)
@@ -350,7 +353,8 @@ def test_what_geometries_point_to_is_kept(name):
     (work,) = tiled(planned)
     tables = work.product.kept
     held = [array for kept in work.kept if isinstance(kept, tuple) for array in kept]
-    assert len(tables) > 0 and all(any(array is table for array in held) for table in tables)
+    assert (len(tables) > 0) is not isinstance(work.product, depthwise.DepthwiseRows)  # which has none
+    assert all(any(array is table for array in held) for table in tables)
     assert len(image_of(planned)[1]) > 0
 
 
@@ -358,9 +362,9 @@ def test_what_geometries_point_to_is_kept(name):
 
 THREADS = """
 import hashlib, numpy as np, jit
-from jit.runtime.products import packed, conv; from jit.runtime.plans import plan
+from jit.runtime.products import conv, depthwise, packed; from jit.runtime.plans import plan
 plan._LONG_PRODUCT = 1
-packed.TILE_BYTES = conv.TILE_BYTES = 1 << 13
+packed.TILE_BYTES = conv.TILE_BYTES = depthwise.TILE_BYTES = 1 << 13
 from tests.runtime.test_epilogues import PRODUCTS, conv_arrays, batch_norm, normal, graph_of, tiled, CONVOLUTIONS
 from jit.runtime.plans.plan import PlannedEngine
 digest = hashlib.sha256()

@@ -5,15 +5,32 @@ import os
 import pickle
 import random
 import time
+from itertools import chain
+from typing import Any
 
 import numpy as np
 import pytest
 
 import jit
 from jit.utils.data import (
-    BatchSampler, ChainDataset, ConcatDataset, DataLoader, Dataset, DistributedSampler, IterableDataset, RandomSampler,
-    SequentialSampler, StackDataset, Subset, SubsetRandomSampler, TensorDataset, WeightedRandomSampler, default_collate,
-    default_convert, get_worker_info, random_split,
+    BatchSampler,
+    ChainDataset,
+    ConcatDataset,
+    DataLoader,
+    Dataset,
+    DistributedSampler,
+    IterableDataset,
+    RandomSampler,
+    SequentialSampler,
+    StackDataset,
+    Subset,
+    SubsetRandomSampler,
+    TensorDataset,
+    WeightedRandomSampler,
+    default_collate,
+    default_convert,
+    get_worker_info,
+    random_split,
 )  # fmt: skip
 
 Point = collections.namedtuple("Point", "x y")
@@ -53,7 +70,7 @@ class Draws(Dataset):
         return 4
 
     def __getitem__(self, index):
-        return random.random(), float(np.random.rand()), float(jit.rand(())), get_worker_info().seed
+        return random.random(), float(np.random.rand()), float(jit.rand(())), vars(get_worker_info())["seed"]
 
 
 def raise_key_error():
@@ -109,7 +126,7 @@ def test_data_sets_of_data_sets():
     assert list(Shares() + Shares()) == [*range(10), *range(10)]
     assert StackDataset(a=Numbers(2), b=range(2))[1]["b"] == 1
     assert StackDataset(range(3), range(3)).__getitems__([2, 0]) == [(2, 2), (0, 0)]
-    subset = Subset(range(10), [5, 6, 7])
+    subset: Any = Subset(range(10), [5, 6, 7])
     assert len(subset) == 3 and subset[1] == 6 and subset.__getitems__([2, 0]) == [7, 5]
 
 
@@ -129,7 +146,7 @@ def test_data_sets_that_do_not_fit():
 
 
 def test_random_split():
-    parts = random_split(range(10), [3, 7], jit.Generator().manual_seed(1))
+    parts: Any = random_split(range(10), [3, 7], jit.Generator().manual_seed(1))
     assert sorted([*parts[0], *parts[1]]) == list(range(10)) and [len(p) for p in parts] == [3, 7]
     again = random_split(range(10), [3, 7], jit.Generator().manual_seed(1))
     assert [p.indices for p in parts] == [p.indices for p in again]
@@ -179,11 +196,11 @@ def test_distributed_samplers_share_the_samples():
     ("make", "message"),
     [
         (lambda: RandomSampler(range(3), num_samples=-1), "num_samples"),
-        (lambda: RandomSampler(range(3), replacement=1), "replacement"),
+        (lambda: RandomSampler(range(3), replacement=1), "replacement"),  # type: ignore[arg-type]
         (lambda: WeightedRandomSampler([1.0], 0), "num_samples"),
-        (lambda: WeightedRandomSampler([[1.0]], 1), "1d sequence"),
+        (lambda: WeightedRandomSampler([[1.0]], 1), "1d sequence"),  # type: ignore[list-item]
         (lambda: BatchSampler(range(3), 0, False), "batch_size"),
-        (lambda: BatchSampler(range(3), 1, 0), "drop_last"),
+        (lambda: BatchSampler(range(3), 1, 0), "drop_last"),  # type: ignore[arg-type]
     ],
     ids=["negative", "no bool", "none", "matrix", "empty batches", "no bool to drop"],
 )
@@ -230,7 +247,7 @@ def test_passes():
 
 def test_shuffled_passes_follow_from_the_generator():
     def passes():
-        loader = DataLoader(Numbers(50), 50, shuffle=True, generator=jit.Generator().manual_seed(3))
+        loader: Any = DataLoader(Numbers(50), 50, shuffle=True, generator=jit.Generator().manual_seed(3))
         return labels(loader) + labels(loader)
 
     first, second = passes()
@@ -269,7 +286,7 @@ def test_what_a_loader_is_made_for_stays():
 
 @pytest.mark.parametrize("context", ["fork", "spawn"])
 def test_workers_give_what_the_main_process_gives(context):
-    loader = DataLoader(Numbers(11), 2, num_workers=2, multiprocessing_context=context)
+    loader: Any = DataLoader(Numbers(11), 2, num_workers=2, multiprocessing_context=context)
     assert labels(loader) == labels(DataLoader(Numbers(11), 2))
 
 
@@ -287,17 +304,17 @@ def test_workers_share_an_iterable_data_set():
 
 
 def test_batches_as_workers_get_ready():
-    loader = DataLoader(Numbers(20), 2, num_workers=2, in_order=False, prefetch_factor=3)
-    assert sorted(sum(labels(loader), [])) == list(range(20))
+    loader: Any = DataLoader(Numbers(20), 2, num_workers=2, in_order=False, prefetch_factor=3)
+    assert sorted(chain(*labels(loader))) == list(range(20))
 
 
 def test_persistent_workers_stay_for_another_pass():
-    loader = DataLoader(Numbers(8), 2, num_workers=2, persistent_workers=True, shuffle=True)
+    loader: Any = DataLoader(Numbers(8), 2, num_workers=2, persistent_workers=True, shuffle=True)
     passes = [labels(loader) for _ in range(3)]
-    assert all(sorted(sum(each, [])) == list(range(8)) for each in passes)
+    assert all(sorted(chain(*each)) == list(range(8)) for each in passes)
     kept = loader._kept
     next(iter(loader))  # a pass that is left early
-    assert loader._kept is kept and sorted(sum(labels(loader), [])) == list(range(8))
+    assert loader._kept is kept and sorted(chain(*labels(loader))) == list(range(8))
     kept.close()
     assert not any(process.is_alive() for process in kept._processes)
 
@@ -314,7 +331,7 @@ def test_workers_draw_numbers_of_their_own():
 
 
 def test_the_init_function_runs_in_each_worker():
-    loader = DataLoader(Remembered(), batch_size=None, num_workers=2, worker_init_fn=remember_id)
+    loader: Any = DataLoader(Remembered(), batch_size=None, num_workers=2, worker_init_fn=remember_id)
     assert list(loader) == [0, 1, 0, 1] and remembered is None
 
 
@@ -334,7 +351,7 @@ def test_a_worker_that_dies_is_an_error():
 
 
 def test_waiting_has_an_end():
-    loader = DataLoader(Numbers(10, sleep), 8, num_workers=1, timeout=0.5)
+    loader: Any = DataLoader(Numbers(10, sleep), 8, num_workers=1, timeout=0.5)
     with pytest.raises(RuntimeError, match=r"timed out after 0\.5 seconds"):
         list(loader)
 
@@ -342,7 +359,7 @@ def test_waiting_has_an_end():
 def test_workers_end_with_their_pass():
     passing = iter(DataLoader(Numbers(100), 2, num_workers=2))
     next(passing)
-    processes = passing._processes
+    processes = vars(passing)["_processes"]
     del passing
     assert not any(process.is_alive() for process in processes)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from jit.late import late
 
 if TYPE_CHECKING:
-    from .wrapping import DataParallel, DistributedDataParallel, data_parallel
+    from jit._stubs.names_nn_parallel import *  # noqa: F403
 else:
     __getattr__, __dir__ = late(
         __name__,

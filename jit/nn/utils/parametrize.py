@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from copy import deepcopy
 from typing import Any
 
 from jit.eager.context import no_grad
@@ -230,6 +231,34 @@ def remove_parametrizations(module: Any, tensor_name: str, leave_parametrized: b
     else:
         module.register_buffer(tensor_name, value)
     return module
+
+
+def transfer_parametrizations_and_params(from_module: Any, to_module: Any, tensor_name: str | None = None) -> Any:
+    """Let tensors of one module be computed as those of another are, from the same values.
+
+    Args:
+        from_module: The module with parametrized tensors.
+        to_module: The module that gets copies of them.
+        tensor_name: The tensor; all that are parametrized if left out.
+
+    Returns:
+        `to_module`.
+
+    Raises:
+        UsageError: The other module has no such tensor.
+    """
+    names = [name for name, rule in from_module._computed.items() if isinstance(rule, Parametrized)]
+    for name in [each for each in names if tensor_name in (None, each)]:
+        source = from_module.parametrizations[name]
+        if not hasattr(to_module, name):
+            setattr(to_module, name, Parameter(source().detach().clone()))
+        for parametrization in source:
+            register_parametrization(to_module, name, deepcopy(parametrization), unsafe=source.unsafe)
+        target = to_module.parametrizations[name]
+        with no_grad():
+            for part in source._names():
+                setattr(target, part, deepcopy(getattr(source, part)))
+    return to_module
 
 
 def is_parametrized(module: Any, tensor_name: str | None = None) -> bool:

@@ -27,7 +27,7 @@ class AmountError(UsageError, ValueError):
 
 
 class BasePruningMethod(ABC):
-    """A way to choose what is pruned: a subclass defines `compute_mask`, and says by `PRUNING_TYPE` what it looks at."""
+    """A way to choose what is pruned: subclasses define `compute_mask`, and say by `PRUNING_TYPE` what it looks at."""
 
     PRUNING_TYPE = "unstructured"
     """"unstructured" for single elements, "structured" for slices, "global" for several parameters as one."""
@@ -75,7 +75,7 @@ class BasePruningMethod(ABC):
             mask = F.ones_like(current.detach())
         else:
             mask = getattr(module, f"{name}_mask").detach().clone()
-            method = PruningContainer.joined(before, method)  # type: ignore[assignment]
+            method = PruningContainer.joined(before, method)
         scores = current if importance_scores is None else importance_scores
         _hold(module, name, method, method.compute_mask(scores.detach(), mask))
         return method
@@ -189,19 +189,19 @@ class _Amount(BasePruningMethod):
     """
 
     def __init__(self, amount: float) -> None:
-        _check_amount(amount)
+        _validate_pruning_amount_init(amount)
         self.amount = amount
 
     def compute_mask(self, t: Any, default_mask: Any) -> Any:
         """The mask without the elements that matter least."""
-        count = _count(self.amount, t.numel())
+        count = _compute_nparams_toprune(self.amount, t.numel())
         mask = default_mask.clone().reshape(-1)
         if count:
             mask[F.topk(self.scores(t).reshape(-1), count, largest=False)[1]] = 0
         return mask.reshape(default_mask.shape)
 
     def scores(self, t: Any) -> Any:
-        """How much each element matters."""
+        """The importance of each element."""
         raise NotImplementedError
 
 
@@ -241,22 +241,26 @@ class LnStructured(BasePruningMethod):
     PRUNING_TYPE = "structured"
 
     def __init__(self, amount: float, n: float, dim: int = -1) -> None:
-        _check_amount(amount)
+        _validate_pruning_amount_init(amount)
         self.amount, self.n, self.dim = amount, n, dim
 
     def compute_mask(self, t: Any, default_mask: Any) -> Any:
-        """The mask without the slices that matter least."""
+        """The mask without the slices that matter least.
+
+        Raises:
+            AmountError: The tensor has fewer than 2 dims.
+        """
         if t.ndim < 2:
             raise AmountError(f"slices of a tensor of {t.ndim} dims are its elements; use an unstructured method")
         dim = self.dim % t.ndim
-        count = _count(self.amount, t.shape[dim])
+        count = _compute_nparams_toprune(self.amount, t.shape[dim])
         if not count:
             return default_mask
         least = F.topk(self.scores(t, dim), count, largest=False)[1]
         return default_mask.index_fill(dim, least, 0)
 
     def scores(self, t: Any, dim: int) -> Any:
-        """How much each slice matters."""
+        """The importance of each slice."""
         return F.linalg_vector_norm(t, self.n, [d for d in range(t.ndim) if d != dim])
 
 
@@ -289,13 +293,17 @@ class CustomFromMask(BasePruningMethod):
         self.mask = mask
 
     def compute_mask(self, t: Any, default_mask: Any) -> Any:
-        """What both masks leave."""
+        """The elements that both masks leave.
+
+        Raises:
+            ShapeError: The masks have different sizes.
+        """
         if default_mask.shape != self.mask.shape:
             raise ShapeError(f"the mask has sizes {list(self.mask.shape)}, not {list(default_mask.shape)}")
         return default_mask * self.mask.to(default_mask.dtype)
 
 
-def _check_amount(amount: Any) -> None:
+def _validate_pruning_amount_init(amount: Any) -> None:
     """Refuse (AmountError, KindError) what is neither a number of elements nor a part."""
     if isinstance(amount, bool) or not isinstance(amount, (int, float)):
         raise KindError(f"Invalid type for amount: {amount}. Must be int or float.")
@@ -303,11 +311,15 @@ def _check_amount(amount: Any) -> None:
         raise AmountError(f"amount={amount} should either be a float in the range [0, 1] or a non-negative integer")
 
 
-def _count(amount: float, total: int) -> int:
-    count = amount if isinstance(amount, int) else round(amount * total)
-    if count > total:
-        raise AmountError(f"amount={amount} should be smaller than the number of parameters to prune={total}")
-    return count
+def _validate_pruning_amount(amount: float, tensor_size: int) -> None:
+    """Refuse (AmountError) to prune more elements than there are."""
+    if isinstance(amount, int) and amount > tensor_size:
+        raise AmountError(f"amount={amount} should be smaller than the number of parameters to prune={tensor_size}")
+
+
+def _compute_nparams_toprune(amount: float, tensor_size: int) -> int:
+    _validate_pruning_amount(amount, tensor_size)
+    return amount if isinstance(amount, int) else round(amount * tensor_size)
 
 
 def identity(module: Any, name: str) -> Any:

@@ -54,6 +54,22 @@ class PackedSequence(NamedTuple):
         """This sequence in int64."""
         return self._holding(self.data.long())
 
+    def int(self) -> PackedSequence:
+        """This sequence in int32."""
+        return self._holding(self.data.int())
+
+    def short(self) -> PackedSequence:
+        """This sequence in int16."""
+        return self._holding(self.data.short())
+
+    def char(self) -> PackedSequence:
+        """This sequence in int8."""
+        return self._holding(self.data.char())
+
+    def byte(self) -> PackedSequence:
+        """This sequence in uint8."""
+        return self._holding(self.data.byte())
+
     @property
     def is_cuda(self) -> bool:
         """Whether the elements are on a CUDA device."""

@@ -15,7 +15,6 @@ import numpy as np
 from jit.ir.dtypes import as_dtype
 from jit.ir.errors import DivisionError
 
-from ..llvm.elementary import ERF_CENTRE, ERF_TAIL
 from .philox import NUMPY
 
 FEW = 64
@@ -169,6 +168,8 @@ class _NumpyMath(ArrayMath):
         """The error function; of many float32 by the formula of kernels, which takes a third of SciPy's time."""
         if x.size < MANY or x.dtype != np.float32:
             return self.special.erf(x)
+        from ..llvm.elementary import ERF_CENTRE, ERF_TAIL
+
         size = np.abs(x)
         tail = _horner(ERF_TAIL, np.minimum(size, 4))
         np.subtract(1, np.exp(np.negative(tail, out=tail), out=tail), out=tail)

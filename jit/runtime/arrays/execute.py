@@ -103,7 +103,7 @@ def _are_alike(arrays: Sequence[Any]) -> bool:
 
 
 def _attempted(body: Callable[..., Any], values: Sequence[Any]) -> Any:
-    """What a body for numpy gives; None if its operands do not fit, which the parts then say."""
+    """The result of a body for numpy; None if its operands do not fit, which the parts then say."""
     token = _warnings.set(_SILENCE)
     try:
         return body(HOST.math, *values)

@@ -173,12 +173,12 @@ class LaneArithmetic(Values):
     def maximum(self, a: Any, b: Any) -> LaneValue:
         """The larger; NaN if one is NaN; b if they are equal, so that the second of two zeros decides the sign."""
         a, b = self._operands(a, b)
-        return self._or_nan(a, self.where(a > b, a, b))
+        return self.where(a <= b, b, a) if _is_known(b) else self._or_nan(a, self.where(a > b, a, b))
 
     def minimum(self, a: Any, b: Any) -> LaneValue:
         """The smaller; NaN if one is NaN; b if they are equal."""
         a, b = self._operands(a, b)
-        return self._or_nan(a, self.where(a < b, a, b))
+        return self.where(a >= b, b, a) if _is_known(b) else self._or_nan(a, self.where(a < b, a, b))
 
     def _or_nan(self, a: LaneValue, chosen: LaneValue) -> LaneValue:
         """`chosen` is b where a is NaN, because no comparison holds."""
@@ -335,3 +335,8 @@ class LaneArithmetic(Values):
             number = np.asarray(x).astype(dtype.numpy)
             return self.constant(float(number) if dtype.is_floating_point else int(number), dtype)
         return casts.cast(self, x, dtype)
+
+
+def _is_known(x: LaneValue) -> bool:
+    """Whether a value is a literal that is a number, so that no lane of it is NaN."""
+    return x.number is not None and x.number == x.number

@@ -75,7 +75,8 @@ class LLVMBuilder:
         """Function name -> its declaration."""
         self.helpers: dict[str, str] = {}
         """Function name -> the definition of a scalar function that the kernel calls."""
-        self._count = 0
+        self.count = 0
+        """The names that have been given."""
 
     # -- types and literals --------------------------------------------------------------------------------------
 
@@ -110,8 +111,8 @@ class LLVMBuilder:
 
     def name(self, stem: str = "") -> str:
         """A fresh register or label name, without its sigil."""
-        self._count += 1
-        return f"{stem}{self._count}" if stem else f"v{self._count}"
+        self.count += 1
+        return f"{stem}{self.count}" if stem else f"v{self.count}"
 
     def emit(self, type: str, instruction: str, *operands: Register) -> Register:
         """Write `instruction`, whose operands are given for their depth, and return its result."""

@@ -31,23 +31,24 @@ def lanes_of(dtype: DType) -> int:
 class TileWriter(Routine):
     """A routine `i32 kernel(ptr data, ptr geometry)` that works on vectors of one dtype."""
 
-    def __init__(self, dtype: DType, target: Target) -> None:
+    def __init__(self, dtype: DType, target: Target, vector_bytes: int = 0) -> None:
         super().__init__("kernel", ["data", "geometry"])
         self.size = dtype.itemsize
-        self.lanes = target.vector_bytes // self.size
-        self.bytes = target.vector_bytes
+        self.bytes = vector_bytes or target.vector_bytes
+        self.lanes = self.bytes // self.size
         self.element = ELEMENT[dtype]
         self.vector = f"<{self.lanes} x {self.element}>"
         self.fused = target.has_fma
-        self.fma = f"llvm.fma.v{self.lanes}f{8 * self.size}"
         self._declared: dict[str, str] = {}
-        if self.fused:
-            self._declared[self.fma] = f"declare {self.vector} @{self.fma}({', '.join([self.vector] * 3)})"
 
     @property
     def declarations(self) -> tuple[str, ...]:
         """The functions that the routine calls."""
         return tuple(self._declared.values())
+
+    def declare(self, name: str, text: str) -> None:
+        """One more function that the routine calls."""
+        self._declared[name] = text
 
     # -- the tile ------------------------------------------------------------------------------------------------
 
@@ -98,10 +99,17 @@ class TileWriter(Routine):
 
     def sums(
         self, rows: Sequence[Word], row_step: Word | int, panel: Word, vectors: int, count: Word,
-        starts: dict[tuple[int, int], Vector] | None = None,
+        starts: dict[tuple[int, int], Vector] | None = None, halved: bool = False,
     ) -> dict[tuple[int, int], Vector]:  # fmt: skip
-        """tile[r, v] += row_r[k] * panel[k, v] for k below `count`; the panel has whole rows of `tile_sizes`."""
+        """tile[r, v] += row_r[k] * panel[k, v] for k below `count`; the panel has whole rows of `tile_sizes`.
+
+        With `halved`, only the lower half of the last vector is computed: a register of half the length may take half
+        the time.
+        """
         places = [(r, v) for r in range(len(rows)) for v in range(vectors)]
+        half = self.lanes // 2
+        lanes = {place: half if halved and place[1] == vectors - 1 else self.lanes for place in places}
+        begun = {p: self._lower(starts[p], lanes[p]) if starts else "zeroinitializer" for p in places}
         before, body, after = (self._label(stem) for stem in ("before", "along", "after"))
         self._write(f"br label %{before}")
         self._block(before)
@@ -111,20 +119,35 @@ class TileWriter(Routine):
         at = {name: f"%{body}.{name}" for name in ("k", "a", "b")}
         for name, start in (("k", "0"), ("a", "0"), ("b", panel)):
             self._write(f"{at[name]} = phi i64 [ {start}, %{before} ], [ {at[name]}.next, %{body} ]")
-        for place in places:
-            start = starts[place] if starts else "zeroinitializer"
-            self._write(f"{names[place]} = phi {self.vector} [ {start}, %{before} ], [ {names[place]}.next, %{body} ]")
-        right = [self.load(self.add(at["b"], v * self.bytes)) for v in range(vectors)]
+        for place, name in names.items():
+            type = f"<{lanes[place]} x {self.element}>"
+            self._write(f"{name} = phi {type} [ {begun[place]}, %{before} ], [ {name}.next, %{body} ]")
+        right = [self.load(self.add(at["b"], v * self.bytes), lanes[0, v]) for v in range(vectors)]
         for r, row in enumerate(rows):
             left = self.broadcast(self.add(row, at["a"]))
+            if halved:
+                left = self._hidden(left)
             for v in range(vectors):
-                self.multiply_add(left, right[v], names[r, v], f"{names[r, v]}.next")
+                factor = self._lower(left, lanes[r, v])
+                self.multiply_add(factor, right[v], names[r, v], f"{names[r, v]}.next", lanes[r, v])
         self.advance(at["a"], row_step)
         self.advance(at["b"], tile_sizes()[1] * self.bytes)
         self.advance(at["k"], 1)
         self._write(f"br i1 {self.less(at['k'] + '.next', count)}, label %{body}, label %{after}")
         self._block(after)
-        return {place: f"{name}.next" for place, name in names.items()}
+        whole = [n % half for n in range(self.lanes)]
+        return {
+            p: f"{name}.next" if lanes[p] == self.lanes else self.shuffle(f"{name}.next", f"{name}.next", whole, half)
+            for p, name in names.items()
+        }
+
+    def _hidden(self, vector: Vector) -> Vector:
+        """The vector, of which LLVM does not know that all lanes are one number: it would broadcast each half anew."""
+        return self._emit(f'call {self.vector} asm "", "=v,0"({self.vector} {vector})')
+
+    def _lower(self, vector: Vector, lanes: int) -> Vector:
+        """The lower lanes of a vector."""
+        return vector if lanes == self.lanes else self.shuffle(vector, vector, range(lanes))
 
     # -- words ---------------------------------------------------------------------------------------------------
 
@@ -150,9 +173,10 @@ class TileWriter(Routine):
 
     # -- vectors -------------------------------------------------------------------------------------------------
 
-    def load(self, address: Word) -> Vector:
+    def load(self, address: Word, lanes: int = 0) -> Vector:
         """A vector from memory."""
-        return self._emit(f"load {self.vector}, ptr {self._pointer(address, 0)}, align {self.size}")
+        vector = f"<{lanes or self.lanes} x {self.element}>"
+        return self._emit(f"load {vector}, ptr {self._pointer(address, 0)}, align {self.size}")
 
     def store(self, value: Vector, address: Word) -> None:
         """A vector to memory."""
@@ -173,12 +197,25 @@ class TileWriter(Routine):
         where = f"ptr align {self.size} {self._pointer(address, 0)}"
         return self._emit(f"call {vector} @{name}({where}, <{lanes} x i1> {mask}, {vector} {otherwise})")
 
-    def masked_store(self, value: Vector, address: Word, mask: Word) -> None:
+    def masked_store(self, value: Vector, address: Word, mask: Word, lanes: int = 0) -> None:
         """Lanes to memory where the mask holds."""
-        name = f"llvm.masked.store.v{self.lanes}f{8 * self.size}.p0"
-        self._declared[name] = f"declare void @{name}({self.vector}, ptr, <{self.lanes} x i1>)"
+        lanes = lanes or self.lanes
+        vector = f"<{lanes} x {self.element}>"
+        name = f"llvm.masked.store.v{lanes}f{8 * self.size}.p0"
+        self._declared[name] = f"declare void @{name}({vector}, ptr, <{lanes} x i1>)"
         where = f"ptr align {self.size} {self._pointer(address, 0)}"
-        self._write(f"call void @{name}({self.vector} {value}, {where}, <{self.lanes} x i1> {mask})")
+        self._write(f"call void @{name}({vector} {value}, {where}, <{lanes} x i1> {mask})")
+
+    def scatter(self, value: Vector, address: Word, step: int, mask: Word) -> None:
+        """Lanes to memory where the mask holds, a step of so many bytes apart."""
+        name = f"llvm.masked.scatter.v{self.lanes}f{8 * self.size}.v{self.lanes}p0"
+        pointers, lanes = f"<{self.lanes} x ptr>", f"<{self.lanes} x i1>"
+        self._declared[name] = f"declare void @{name}({self.vector}, {pointers}, i32, {lanes})"
+        away = ", ".join(f"i64 {lane * step}" for lane in range(self.lanes))
+        where = self._emit(f"getelementptr i8, ptr {self._pointer(address, 0)}, <{self.lanes} x i64> <{away}>")
+        self._write(
+            f"call void @{name}({self.vector} {value}, {pointers} {where}, i32 {self.size}, {lanes} {mask})"
+        )
 
     def broadcast(self, address: Word) -> Vector:
         """A number from memory in all lanes."""
@@ -192,12 +229,16 @@ class TileWriter(Routine):
         mask = ", ".join(f"i32 {n}" for n in chosen)
         return self._emit(f"shufflevector {vector} {first}, {vector} {second}, <{count} x i32> <{mask}>")
 
-    def multiply_add(self, a: Vector, b: Vector, c: Vector, name: str = "") -> Vector:
+    def multiply_add(self, a: Vector, b: Vector, c: Vector, name: str = "", lanes: int = 0) -> Vector:
         """a * b + c."""
+        lanes = lanes or self.lanes
+        vector = f"<{lanes} x {self.element}>"
         if self.fused:
-            text = f"call {self.vector} @{self.fma}({', '.join(f'{self.vector} {x}' for x in (a, b, c))})"
+            fma = f"llvm.fma.v{lanes}f{8 * self.size}"
+            self._declared[fma] = f"declare {vector} @{fma}({', '.join([vector] * 3)})"
+            text = f"call {vector} @{fma}({', '.join(f'{vector} {x}' for x in (a, b, c))})"
         else:
-            text = f"fadd {self.vector} {c}, {self._emit(f'fmul {self.vector} {a}, {b}')}"
+            text = f"fadd {vector} {c}, {self._emit(f'fmul {vector} {a}, {b}')}"
         if not name:
             return self._emit(text)
         self._write(f"{name} = {text}")

@@ -12,9 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Protocol
 
 Word = str
 """A register or a number."""
+
+
+class Counted(Protocol):
+    """A writer that numbers its registers."""
+
+    count: int
 
 
 class Routine:
@@ -202,6 +209,31 @@ class Routine:
         """Return a value from the routine."""
         self._write(f"ret i64 {value}")
         self._ended = True
+
+    # -- instructions that others write --------------------------------------------------------------------------
+
+    def open_block(self, stem: str) -> str:
+        """Begin a basic block; its label."""
+        label = self._label(stem)
+        self._write(f"br label %{label}")
+        self._block(label)
+        return label
+
+    def place(self) -> int:
+        """The place behind all that is written so far."""
+        return len(self._lines)
+
+    def extend(self, lines: Sequence[str], place: int | None = None) -> None:
+        """Add instructions, at the end or at an earlier place."""
+        place = len(self._lines) if place is None else place
+        self._lines[place:place] = lines
+
+    @contextmanager
+    def counting(self, other: Counted) -> Iterator[None]:
+        """While another writer names registers of this routine, it goes on from the last number."""
+        other.count = self._count
+        yield
+        self._count = other.count
 
     def _label(self, stem: str) -> str:
         self._count += 1

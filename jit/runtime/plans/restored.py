@@ -53,7 +53,7 @@ _DTYPES = {dtype.name: dtype for dtype in dtypes.ALL}
 _HEAD_BYTES = 8
 RECORDS = {
     "SizeFacts": ".arrays.size_instructions", "PackedProduct": ".products.packed", "ConvWindow": ".products.conv",
-    "ConvolutionWork": ".products.conv", "WeightGradient": ".products.conv_weight", "MaxPoolWork": ".products.pooling",
+    "ConvolutionWork": ".products.conv", "DepthwiseRows": ".products.depthwise", "WeightGradient": ".products.conv_weight", "MaxPoolWork": ".products.pooling",
     "MeanPoolWork": ".products.pooling", "MaxUnpoolWork": ".products.pooling", "RowSums": ".products.row_sums",
 }  # fmt: skip
 """Records that may be part of a plan, and where they are declared: works that are plain data among them."""

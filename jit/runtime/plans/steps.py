@@ -26,6 +26,7 @@ from ..kernels import fusion, split
 from ..kernels.nest import Buffer, pointwise_nest
 from ..kernels.nest_work import NestWork
 from ..products import conv_steps, epilogues, pooling_steps, products, row_sums
+from ..products.finished import Finished
 from ..products.tiled import Tiled
 from . import copies, homes
 from .places import Held, Layout, MemoryBlock, Step, StepDeclined, Stretch, ValuePlace
@@ -120,7 +121,7 @@ class StretchLowering:
         self._nodes = set(stretch.nodes)
         self._held: dict[MemoryBlock, Held] = {}
         """Products that the kernels that read them may follow tile by tile, by what they write."""
-        self._tiled: dict[Any, Tiled | None] = {}
+        self._tiled: dict[Any, Tiled | Finished | None] = {}
         for number, (value, layout) in enumerate(zip(stretch.inputs, layouts, strict=True)):
             self.places[value] = _input_place(number, layout)
         for node in stretch.nodes:
@@ -317,7 +318,7 @@ class StretchLowering:
         nest, made = self._nests[key].alone, product.operands[-1].block
         known = product.work, key, tuple(place.block is made for place in reads)
         if known not in self._tiled:
-            self._tiled[known] = None if nest is None else epilogues.tiled(nest, product, reads)
+            self._tiled[known] = None if nest is None else epilogues.joined(nest, product, reads)
         work = self._tiled[known]
         if work is None:
             return False

@@ -38,6 +38,7 @@ from ..kernels.sized import at_sizes
 from ..kernels.work import TILE_BYTES, Pieces, Work, even
 from ..llvm.product_tiles import ELEMENT, lanes_of, tile_sizes
 from ..targets.target import Target
+from .finishing import Finish
 from .conv_code import BLOCK, FIELDS, WIDE, ConvShape, compiled
 
 Triple = tuple[int, int, int]
@@ -134,13 +135,23 @@ class ConvolutionWork(Work):
 
     def function(self) -> int:
         """The address of `i32 kernel(ptr data, ptr geometry)`."""
+        return self.finished_by(None)
+
+    @property
+    def finishes(self) -> bool:
+        """Whether there is code with a finish, see `finishing`."""
+        return not self.is_depthwise
+
+    def finished_by(self, finish: Finish | None) -> int:
+        """The function that stores what a finish makes of the sums."""
         tile, block = tile_sizes()[0], BLOCK
         rows = self.groups % block if self.is_depthwise else self.filters % tile
         last = (self.vectors - 1) % tile_sizes()[1] + 1
-        stride = self.window.stride[2]
-        return compiled(
-            ConvShape(self.dtype, self.is_depthwise, rows, last, self.segments, stride, self.bias, self.relu)
-        )
+        shape = ConvShape(
+            self.dtype, self.is_depthwise, rows, last, self.segments, self.window.stride[2], self.bias, self.relu,
+            self._halved, finish,
+        )  # fmt: skip
+        return compiled(shape)
 
     def geometry(self, first: int = 0, last: int | None = None) -> Any:
         """The numbers for a range of `panels`."""
@@ -229,6 +240,12 @@ class ConvolutionWork(Work):
     def _across(self) -> int:
         """The number of panels of an image."""
         return -(-self.vectors // tile_sizes()[1])
+
+    @property
+    def _halved(self) -> bool:
+        """Whether half a vector holds the last places, and takes half the time as whole ones are the longest."""
+        lanes = lanes_of(self.dtype)
+        return Target.host().vector_bytes == 64 and (self.window.number - 1) % lanes < lanes // 2
 
     @property
     def _deep(self) -> int:

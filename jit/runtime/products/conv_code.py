@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -11,6 +12,7 @@ from jit.ir.dtypes import DType
 from ..llvm.product_tiles import TileWriter, Vector, tile_sizes
 from ..llvm.words import Word
 from ..targets.target import Target
+from .finishing import Finish, FinishedRows, finishing
 
 FIELDS = (
     "first", "last", "groups", "strips", "strip", "across", "blocks", "channels", "deep", "taps", "depth", "height",
@@ -37,6 +39,9 @@ class ConvShape(NamedTuple):
     """The stride along a row of the image."""
     bias: bool
     relu: bool
+    halved: bool
+    """Whether the last vector of the last panel has no place in its upper half."""
+    finish: Finish | None = None
 
 
 @cache
@@ -89,27 +94,56 @@ class SegmentWriter(TileWriter):
         return value if self.stride == 1 else self.shuffle(value, value, range(0, self.wide, self.stride), self.wide)
 
 
-class _ConvWriter(SegmentWriter):
+class FinishingWriter(TileWriter):
+    """Writes sums as they are stored: operands are x, the weight, (the bias,) what a finish reads, y."""
+
+    def operands_of(self, bias: bool, finish: Finish | None, fields: int) -> None:
+        """Read where the operands are; `fields` is the length of the geometry without what is said of a finish."""
+        others = 0 if finish is None else finish.operands
+        self.x, self.w = self.word("%data", 0), self.word("%data", 1)
+        self.b = self.word("%data", 2) if bias else "0"
+        self.y, self.scratch = (self.word("%data", 2 + bias + others + i) for i in range(2))
+        self.arrays = [
+            (self.add(self.word("%data", 2 + bias + reading.operand), self.word("%geometry", at)),
+             self.word("%geometry", at + 1))
+            for at, reading in zip(itertools.count(fields, 2), finish.readings if finish else ())
+        ]  # fmt: skip
+        """For each reading of the finish, where it begins and its step from filter to filter, in bytes."""
+
+    def beside(self, place: Word, mask: str = "") -> Callable[[Word], Vector]:
+        """A load from an array that lies as y does of what is at a place of y."""
+
+        def load(array: Word) -> Vector:
+            where = self.add(array, self.sub(place, self.y))
+            return self.masked_load(where, mask, "zeroinitializer") if mask else self.load(where)
+
+        return load
+
+    def biased(self, value: Vector, bias: Word, relu: bool) -> Vector:
+        """A sum with the number at the address `bias`, unless that is "", and without what is negative."""
+        if bias:
+            value = self._emit(f"fadd {self.vector} {value}, {self.broadcast(bias)}")
+        if relu:
+            lost = self._emit(f"fcmp ole {self.vector} {value}, zeroinitializer")
+            value = self._emit(
+                f"select <{self.lanes} x i1> {lost}, {self.vector} zeroinitializer, {self.vector} {value}"
+            )
+        return value
+
+
+class _ConvWriter(FinishingWriter, SegmentWriter):
     """The part that both ways to compute y have in common."""
 
     def __init__(self, shape: ConvShape, target: Target) -> None:
         super().__init__(shape.dtype, shape.segments, shape.stride, target)
         self.shape = shape
         self.of |= {name: self.word("%geometry", index) for name, index in _AT.items()}
-        self.x, self.w = self.word("%data", 0), self.word("%data", 1)
-        self.b = self.word("%data", 2) if shape.bias else "0"
-        self.y, self.scratch = (self.word("%data", 2 + shape.bias + i) for i in range(2))
+        self.target = target
+        self.operands_of(shape.bias, shape.finish, len(FIELDS))
 
     def finished(self, value: Vector, row: Word) -> Vector:
         """A sum as it is stored: with the bias of its row, and without what is negative."""
-        if self.shape.bias:
-            value = self._emit(f"fadd {self.vector} {value}, {self.broadcast(self.add(self.b, row))}")
-        if self.shape.relu:
-            lost = self._emit(f"fcmp ole {self.vector} {value}, zeroinitializer")
-            value = self._emit(
-                f"select <{self.lanes} x i1> {lost}, {self.vector} zeroinitializer, {self.vector} {value}"
-            )
-        return value
+        return self.biased(value, self.add(self.b, row) if self.shape.bias else "", self.shape.relu)
 
     def put_tile(self, tile: dict[tuple[int, int], Vector], first: Word, vectors: int, is_last: bool) -> None:
         """Store the rows of a tile; the last vector of an image may not be a whole one."""
@@ -194,29 +228,37 @@ class _Packing(_ConvWriter):
         lines = [self.add(start, self.scale(of["weight_row"], r)) for r in range(rows)]
         bias = self.scale(self.add(above, row), self.size)
         to = self.add(y, self.scale(row, of["y_row"]))
-        with self.loop(end, first) as panel:
+        filters = [self.add(self.add(above, row), r) for r in range(rows)]
+        with (
+            finishing(self, self.shape.finish, self.target, filters, self.arrays) as finish,
+            self.loop(end, first) as panel,
+        ):
             packed = self.add(self.scratch, self.scale(self.sub(panel, first), of["panel_bytes"]))
             target = self.add(to, self.scale(panel, most * self.bytes))
             is_last = self.same(panel, self.sub(of["across"], 1))
             with self.unless(is_last):
-                self._tile(lines, packed, inner, target, bias, most, False, begins, ends)
+                self._tile(lines, packed, inner, target, bias, most, False, begins, ends, finish)
             with self.when(is_last):
-                self._tile(lines, packed, inner, target, bias, self.shape.last, True, begins, ends)
+                self._tile(lines, packed, inner, target, bias, self.shape.last, True, begins, ends, finish)
 
     def _tile(
         self, lines: list[Word], packed: Word, inner: Word, target: Word, bias: Word, vectors: int, is_last: bool,
-        begins: Word, ends: Word,
+        begins: Word, ends: Word, finish: FinishedRows | None,
     ) -> None:  # fmt: skip
         places = [(r, v) for r in range(len(lines)) for v in range(vectors)]
         starts = self._so_far(places, target, vectors, is_last, begins)
-        tile = self.sums(lines, self.size, packed, vectors, inner, starts)
-        if self.shape.bias or self.shape.relu:
+        tile = self.sums(lines, self.size, packed, vectors, inner, starts, is_last and self.shape.halved)
+        if self.shape.bias or self.shape.relu or finish:
             done, after, before = self._label("done"), self._label("after"), self._label("before")
             self._write(f"br label %{before}")
             self._block(before)
             self._write(f"br i1 {ends}, label %{done}, label %{after}")
             self._block(done)
             full = {(r, v): self.finished(x, self.add(bias, r * self.size)) for (r, v), x in tile.items()}
+            if finish:
+                full = {(r, v): finish.finished(r, x, self._beside(target, r, v, is_last and v == vectors - 1))
+                        for (r, v), x in full.items()}  # fmt: skip
+            done = self.open_block("done")
             self._write(f"br label %{after}")
             self._block(after)
             tile = {
@@ -224,6 +266,10 @@ class _Packing(_ConvWriter):
                 for place in places
             }
         self.put_tile(tile, target, vectors, is_last)
+
+    def _beside(self, target: Word, r: int, v: int, partial: bool) -> Callable[[Word], Vector]:
+        place = self.add(self.add(target, self.scale(self.of["y_row"], r)), v * self.bytes)
+        return self.beside(place, self.mask(self.of["last_mask"]) if partial else "")
 
     def _so_far(
         self, places: list[tuple[int, int]], target: Word, vectors: int, is_last: bool, begins: Word

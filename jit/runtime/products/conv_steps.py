@@ -31,7 +31,9 @@ from ..plans.copies import arguments_of, copy_to
 from ..plans.places import Step, ValuePlace
 from . import conv
 from .conv import ConvolutionWork, ConvWindow, Triple
+from .conv_folded import FoldedConvolution, pays
 from .conv_weight import WeightGradient
+from .depthwise import by_rows
 
 _FEWEST = 8
 """Filters of a group (unless it is one) from which a weight's gradient is computed here: vectors run along them."""
@@ -53,6 +55,10 @@ class ConvLayer(NamedTuple):
         return ConvolutionWork(
             self.dtype, self.batch, self.groups, self.channels, self.filters, self.window.flat(), bias
         )
+
+    def folded(self, bias: bool = False) -> FoldedConvolution:
+        """The work that computes x of y."""
+        return FoldedConvolution(self.dtype, self.batch, self.groups, self.channels, self.filters, self.window, bias)
 
 
 def layer_of(
@@ -151,6 +157,8 @@ def is_convolution(node: Node) -> bool:
 
 
 def _has_by_input(layer: ConvLayer) -> bool:
+    if pays(layer.folded()):
+        return True
     works = [part.work for part in parts_by_input(layer)] if max(layer.window.stride) <= 4 else [None]
     return any(works) and all(work is None or conv.supports(work) for work in works)
 
@@ -222,7 +230,10 @@ def lower_backward(lowering: StretchBuilder, node: Node) -> None:
 
 
 def _step(
-    lowering: StretchBuilder, node: Node, work: ConvolutionWork | WeightGradient, operands: list[ValuePlace]
+    lowering: StretchBuilder,
+    node: Node,
+    work: ConvolutionWork | FoldedConvolution | WeightGradient,
+    operands: list[ValuePlace],
 ) -> None:
     lowering.step(Step(work, operands, 1, node))
 
@@ -237,7 +248,7 @@ def _forward(
     bias: ValuePlace | None,
 ) -> None:
     more = [] if bias is None else [bias]
-    work = replace(work, bias=bias is not None)
+    work = by_rows(replace(work, bias=bias is not None))
     lowering.step_of_product(Step(work, [x, w, *more, result], 1, node))
 
 
@@ -251,6 +262,11 @@ def _by_input(
     bias: ValuePlace | None,
 ) -> None:
     """The steps of the map by the input, see Note [By the input]."""
+    folded = layer.folded(bias is not None)
+    if pays(folded):
+        more = [] if bias is None else [bias]
+        _step(lowering, node, folded, [y, w, *more, result])
+        return
     whole = max(layer.window.stride) == 1
     for part in parts_by_input(layer):
         target = _phase_of(result, layer, part)

@@ -21,6 +21,8 @@ from ..kernels.nest import Nest
 from ..kernels.work import Tileable, Work
 from ..plans.builder import StretchBuilder
 from ..plans.places import Step, ValuePlace
+from .conv import ConvolutionWork
+from .finished import Finished, finished
 from .tiled import Tiled, epilogue
 
 
@@ -29,7 +31,9 @@ def may_follow(lowering: StretchBuilder, step: Step) -> bool:
     value = step.node.outputs[0]
     if any_symbolic(step.operands[-1].geometry.sizes):  # tiles are as many as the sizes of a call make them
         return False
-    if lowering.places.get(value) != step.operands[-1] or _in_tiles(step.work) is None:
+    work = step.work
+    finishes = isinstance(work, ConvolutionWork) and work.finishes
+    if lowering.places.get(value) != step.operands[-1] or not (finishes or _in_tiles(work) is not None):
         return False
     return lowering.reader(value) is not None
 
@@ -41,12 +45,16 @@ def _in_tiles(work: Work) -> Tileable | None:
     return tileable if tileable is not None and 0 not in tileable.axes and tileable.tile != tileable.axes else None
 
 
-def tiled(nest: Nest, product: Step, reads: Sequence[ValuePlace]) -> Tiled | None:
+def joined(nest: Nest, product: Step, reads: Sequence[ValuePlace]) -> Tiled | Finished | None:
     """A kernel that reads a product's result, together with the product; None if it is not an epilogue."""
     work, result = _in_tiles(product.work), product.operands[-1]
     made = frozenset(number for number, place in enumerate(reads) if place.block is result.block)
-    assert work is not None
     if any(reads[number].geometry.offset != result.geometry.offset for number in made):
         return None
-    behind = epilogue(nest, made, work)
-    return None if behind is None else Tiled(work, len(product.operands) - 1, behind)
+    if isinstance(product.work, ConvolutionWork):
+        behind = epilogue(nest, made, product.work)
+        found = None if behind is None else finished(product.work, behind)
+        if found is not None:
+            return found
+    behind = None if work is None else epilogue(nest, made, work)
+    return None if behind is None or work is None else Tiled(work, len(product.operands) - 1, behind)

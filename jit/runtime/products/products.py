@@ -16,7 +16,7 @@ from ..kernels.nest import Access, Buffer, Local, Nest, NestStep, Reduce
 from ..plans.builder import StretchBuilder
 from ..plans.copies import arguments_of, consecutive, copy_to, follows
 from ..plans.places import Step, ValuePlace
-from . import blas, matvec, packed
+from . import blas, few_rows, matvec, packed
 from .transposing import Transposing
 
 
@@ -197,6 +197,10 @@ def _multiply_packed(lowering: StretchBuilder, node: Node, a: ValuePlace, b: Val
     """Compute a product without BLAS if there is code for it; a right operand of many short products is packed once."""
     batch, rows, inner = a.geometry.sizes
     work = _packed(a, b, result)
+    few = _few_rows(lowering, node, a, b, result)
+    if few is not None and (few_rows.fills_vectors(few.dtype, rows) or not packed.supports(work)):
+        lowering.step(Step(few, [a, b, result], 1, node))
+        return True
     if not packed.supports(work) and packed.supports_copied(work):
         a = _transposed(lowering, node, a)
         work = _packed(a, b, result)
@@ -216,6 +220,19 @@ def _multiply_packed(lowering: StretchBuilder, node: Node, a: ValuePlace, b: Val
         b, work = lowering.packed[key], replace(work, packed=True)
     lowering.step_of_product(Step(work, [a, b, result], 1, node))
     return True
+
+
+def _few_rows(
+    lowering: StretchBuilder, node: Node, a: ValuePlace, b: ValuePlace, result: ValuePlace
+) -> few_rows.FewRowsProduct | None:
+    """The product of a few rows by columns that lie together, unless other products share what is packed of these."""
+    (batch, rows, inner), columns = a.geometry.sizes, b.geometry.sizes[2]
+    (_, row, along), (_, below, column) = a.geometry.strides, b.geometry.strides
+    shared = (b.block, b.geometry) in lowering.packed or (_is_of_matrices(node) and lowering.families[node.inputs[1]])
+    sizes = rows, columns, inner
+    if shared or (batch, along, below) != (1, 1, 1) or not few_rows.supports(result.dtype, sizes):
+        return None
+    return few_rows.FewRowsProduct(result.dtype, sizes, row, column)
 
 
 def _transposed(lowering: StretchBuilder, node: Node, place: ValuePlace) -> ValuePlace:

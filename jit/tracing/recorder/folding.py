@@ -14,7 +14,7 @@ Note [Folding]
 Note [Sizes of earlier stages]
     Derivatives read the sizes of what earlier stages have computed, because these may vary. In the graph of one size
     they are the numbers that they are, and so is what is computed from them: no stage has to keep a tensor for its
-    sizes alone.
+    sizes alone. A model whose axes are dynamic is one graph of all stages, for many sizes, and keeps them.
 
         %4 : int = prim::size[dim=0](%1)
         %5 : Float(3, 2) = aten::expand[size=[%4, 2]](%g)        %5 : Float(3, 2) = aten::expand[size=[3, 2]](%g)
@@ -33,16 +33,22 @@ from jit.ir.scalars import scalar_function
 from .records import Composite
 
 
-def fold(graph: Graph, composites: Sequence[Composite]) -> tuple[Graph, dict[Value, Any]]:
-    """A copy of `graph` with every composite folded or dissolved, and the map of old Values to new."""
-    return _Folder(graph, composites).run()
+def fold(graph: Graph, composites: Sequence[Composite], one_size: bool = True) -> tuple[Graph, dict[Value, Any]]:
+    """A copy of `graph` with every composite folded or dissolved, and the map of old Values to new.
+
+    Args:
+        graph: What was recorded, in full detail.
+        composites: The composites in it.
+        one_size: Whether sizes of earlier stages are the recorded numbers; see Note [Sizes of earlier stages].
+    """
+    return _Folder(graph, composites, one_size).run()
 
 
 class _Folder:
-    def __init__(self, graph: Graph, composites: Sequence[Composite]) -> None:
+    def __init__(self, graph: Graph, composites: Sequence[Composite], one_size: bool) -> None:
         self.graph = graph
         self.by_node = {c.node: c for c in composites}
-        self.numbers = _known_numbers(graph) if len(graph.stages) > 1 else {}
+        self.numbers = _known_numbers(graph) if one_size and len(graph.stages) > 1 else {}
         """The numbers that later stages have got of sizes of earlier ones; None for guards on such numbers."""
         self.folded = {c for c in composites if self._is_private(c)}
         self.owner: dict[Node, Composite] = {}

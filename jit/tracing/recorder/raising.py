@@ -60,8 +60,9 @@ def _decide(trace: RecordingTrace, error: Exception, operands: Sequence[Any], at
 
 
 def _recording() -> RecordingTrace | None:
-    """The trace that records now, if any."""
-    return cast("RecordingTrace | None", context.TRACE.get())
+    """The trace that records now, if any, also beneath a `vmap`."""
+    recorder = context.TRACE.get()
+    return cast("RecordingTrace | None", getattr(recorder, "beneath", recorder))
 
 
 def _made(error: Error) -> None:

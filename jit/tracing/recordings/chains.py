@@ -123,19 +123,20 @@ def fork(trace: Trace, stages: int) -> Trace:
     return copy
 
 
-def graph_of(trace: Trace) -> Graph:
+def graph_of(trace: Trace, one_size: bool = True) -> Graph:
     """The graph of a trace, composites folded, checkpoints computed again where a backward needs them."""
-    return folded(trace.tape)
+    return folded(trace.tape, one_size=one_size)
 
 
-def folded(tape: Tape, general: bool = False) -> Graph:
+def folded(tape: Tape, general: bool = False, one_size: bool = True) -> Graph:
     """The graph of a tape, composites folded, checkpoints computed again where a backward needs them.
 
     Args:
         tape: The recorded nodes.
         general: Whether they serve many sizes, which operators may refuse.
+        one_size: Whether later stages may take the sizes of earlier ones for the numbers that their types tell.
     """
-    graph, mapping = fold(tape.graph, tape.composites)
+    graph, mapping = fold(tape.graph, tape.composites, one_size)
     if not tape.checkpoints:
         return graph
     run(graph, ["dce"], options={"dce": {"by_sizes": general}})

@@ -17,11 +17,11 @@ class Measurement:
     """Times of a statement."""
 
     number_per_run: int
-    """How often it ran for each of them."""
+    """The number of runs that each time is of."""
     raw_times: list[float]
     """Seconds."""
     label: str | None = None
-    """What was measured."""
+    """The name of what was measured."""
 
     @property
     def times(self) -> list[float]:
@@ -58,7 +58,7 @@ _UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 
 
 class Timer:
-    """How long a statement takes.
+    """A timer of a statement.
 
     Args:
         stmt: The statement.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from jit.autograd.recomputing import checkpoint, checkpoint_sequential
@@ -27,4 +28,17 @@ def noop_context_fn() -> tuple[AbstractContextManager[None], AbstractContextMana
     return nullcontext(), nullcontext()
 
 
-__all__ = ["CheckpointError", "checkpoint", "checkpoint_sequential", "detach_variable", "noop_context_fn"]
+@contextmanager
+def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
+    """A block that changes nothing: second runs go to their end.
+
+    Args:
+        enable: Accepted.
+    """
+    yield
+
+
+__all__ = [
+    "CheckpointError", "checkpoint", "checkpoint_sequential", "detach_variable", "noop_context_fn",
+    "set_checkpoint_early_stop",
+]  # fmt: skip

@@ -27,7 +27,9 @@ else:
             "_utils.collate": "default_collate default_convert",
             "_utils.worker": "get_worker_info",
             "dataloader": "DataLoader",
-            "dataset": "ChainDataset ConcatDataset Dataset IterableDataset StackDataset Subset TensorDataset random_split",
+            "dataset": (
+                "ChainDataset ConcatDataset Dataset IterableDataset StackDataset Subset TensorDataset random_split"
+            ),
             "distributed": "DistributedSampler",
             "sampler": (
                 "BatchSampler RandomSampler Sampler SequentialSampler SubsetRandomSampler WeightedRandomSampler"

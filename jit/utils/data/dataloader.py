@@ -17,7 +17,7 @@ from jit.ir.errors import UsageError
 from ._utils.collate import default_collate, default_convert
 from ._utils.crossing import receive
 from ._utils.fetch import fetcher_of
-from ._utils.worker import Exhausted, Failure, Started, Task, get_worker_info, work
+from ._utils.worker import Exhausted, Failure, Started, WorkerTask, get_worker_info, work
 from .dataset import IterableDataset
 from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler, fresh_seed
 
@@ -246,7 +246,7 @@ class _WorkersIter(_BaseDataLoaderIter):
         self._pipes: list[connection.Connection] = []
         context = loader.multiprocessing_context or multiprocessing
         for number in range(loader.num_workers):
-            task = Task(
+            task = WorkerTask(
                 loader.dataset, loader._auto_collation, loader.collate_fn, loader.drop_last, loader.worker_init_fn,
                 number, loader.num_workers,
             )  # fmt: skip
@@ -277,7 +277,7 @@ class _WorkersIter(_BaseDataLoaderIter):
             pipe.send((None, self._base_seed))
         waiting = set(range(len(self._pipes)))
         while waiting:  # what was under way is not wanted any more
-            number, batch, worker = self._receive()
+            _, batch, worker = self._receive()
             if isinstance(batch, Started):
                 waiting.remove(worker)
         self._begin()
@@ -327,7 +327,7 @@ class _WorkersIter(_BaseDataLoaderIter):
         return None if self._loader.in_order or not self._arrived else next(iter(self._arrived))
 
     def _receive(self) -> tuple[Any, Any, int]:
-        """What arrives next: the number of a batch, the batch, and the worker.
+        """The next arrival: the number of a batch, the batch, and the worker.
 
         Raises:
             RuntimeError: A worker has died, or nothing has come in time.

@@ -6,7 +6,7 @@ import bisect
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from jit.eager.functions import member
 from jit.eager.generators import Generator, default_generator
@@ -14,6 +14,8 @@ from jit.eager.tensors import Tensor
 from jit.ir.errors import UsageError
 
 T_co = TypeVar("T_co", covariant=True)
+Samples: TypeAlias = "Dataset[Any] | Sequence[Any]"
+"""Anything with samples that have numbers, of which other data sets are made."""
 
 
 class SizesError(UsageError, ValueError):
@@ -66,7 +68,7 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
     def __init__(self, *tensors: Tensor) -> None:
         if any(t.size(0) != tensors[0].size(0) for t in tensors):
             sizes = [t.size(0) for t in tensors]
-            raise SizesError(f"size mismatch between tensors: their first sizes are {sizes}; pass tensors of one length")
+            raise SizesError(f"size mismatch between tensors, whose first sizes are {sizes}; pass ones of one length")
         self.tensors = tensors
 
     def __getitem__(self, index: Any) -> tuple[Tensor, ...]:
@@ -90,7 +92,7 @@ class StackDataset(Dataset[Any]):
     datasets: Any
     """The data sets, a tuple or a dict."""
 
-    def __init__(self, *args: Dataset[Any], **kwargs: Dataset[Any]) -> None:
+    def __init__(self, *args: Samples, **kwargs: Samples) -> None:
         if bool(args) == bool(kwargs):
             raise SizesError("StackDataset takes data sets either by position or by name, and at least one")
         self.datasets = args or kwargs
@@ -135,7 +137,7 @@ class ConcatDataset(Dataset[T_co]):
         SizesError: There is none, or one is iterable and has no indices.
     """
 
-    datasets: list[Dataset[T_co]]
+    datasets: list[Samples]
     """The data sets."""
     cumulative_sizes: list[int]
     """The lengths of the first, of the first two, ..."""
@@ -145,7 +147,7 @@ class ConcatDataset(Dataset[T_co]):
         """The running sum of lengths."""
         return list(itertools.accumulate(map(len, sequence)))
 
-    def __init__(self, datasets: Iterable[Dataset[Any]]) -> None:
+    def __init__(self, datasets: Iterable[Samples]) -> None:
         self.datasets = list(datasets)
         if not self.datasets:
             raise SizesError("datasets should not be an empty iterable; pass at least one")
@@ -177,7 +179,7 @@ class ChainDataset(IterableDataset[Any]):
         datasets: The data sets; they are iterated over as they come.
     """
 
-    def __init__(self, datasets: Iterable[Dataset[Any]]) -> None:
+    def __init__(self, datasets: Iterable[Samples]) -> None:
         self.datasets = datasets
 
     def _checked(self) -> Iterator[Any]:
@@ -201,13 +203,11 @@ class Subset(Dataset[T_co]):
         indices: The indices.
     """
 
-    dataset: Dataset[T_co]
-    """The whole data set."""
     indices: Sequence[int]
     """The indices."""
 
-    def __init__(self, dataset: Dataset[T_co], indices: Sequence[int]) -> None:
-        self.dataset = dataset
+    def __init__(self, dataset: Samples, indices: Sequence[int]) -> None:
+        self.dataset: Any = dataset
         self.indices = indices
 
     def __getitem__(self, index: Any) -> Any:
@@ -223,7 +223,7 @@ class Subset(Dataset[T_co]):
 
 
 def random_split(
-    dataset: Dataset[Any], lengths: Sequence[float], generator: Generator | None = None
+    dataset: Samples, lengths: Sequence[float], generator: Generator | None = None
 ) -> list[Subset[Any]]:
     """Parts of a data set that have no sample in common, drawn at random.
 

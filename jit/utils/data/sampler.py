@@ -159,7 +159,8 @@ class WeightedRandomSampler(Sampler[int]):
             raise SamplerError(f"replacement should be a boolean value, but got replacement={replacement}")
         self.weights = as_tensor(weights, dtype=float64)
         if self.weights.ndim != 1:
-            raise SamplerError(f"weights should be a 1d sequence but given weights have shape {tuple(self.weights.shape)}")
+            shape = tuple(self.weights.shape)
+            raise SamplerError(f"weights should be a 1d sequence but given weights have shape {shape}")
         self.num_samples = num_samples
         self.replacement = replacement
         self.generator = generator

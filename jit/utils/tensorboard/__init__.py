@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from jit.late import late
 
 if TYPE_CHECKING:
-    from .writer import FileWriter, SummaryWriter
+    from jit._stubs.names_utils_tensorboard import *  # noqa: F403
 else:
     __getattr__, __dir__ = late(__name__, {"writer": "FileWriter SummaryWriter"}, ("writer",))
 

@@ -13,6 +13,12 @@ def each(function: Any) -> Any:
     return lambda *arrays: exact(*arrays) if np.broadcast(*arrays).size else np.zeros(np.broadcast(*arrays).shape)
 
 
+def gamma_slope(a: float, x: float) -> Any:
+    """How a gamma variate x of shape a varies with a while its cumulative function keeps its value."""
+    by_shape = mpmath.diff(lambda shape: mpmath.gammainc(shape, 0, x, regularized=True), a)
+    return -by_shape / mpmath.exp((a - 1) * mpmath.log(x) - x - mpmath.loggamma(a))
+
+
 def polynomial(values: Any) -> Any:
     """`values(degree, x)` of whole degrees, 0 for negative ones."""
     exact = np.vectorize(lambda x, n: 0.0 if n < 0 else float(values(int(n), float(x))), otypes=[float])
@@ -87,6 +93,7 @@ REFERENCES: dict[str, Any] = {
     "aten::special_scaled_modified_bessel_k1": lambda x: sp.kve(1, x),
     "aten::special_spherical_bessel_j0": lambda x: np.sinc(x / np.pi),
     "aten::special_airy_ai": each(mpmath.airyai),
+    "aten::_standard_gamma_grad": each(gamma_slope),
     **{f"aten::special_chebyshev_polynomial_{k}": f for k, f in KINDS.items()},
     **{f"aten::special_shifted_chebyshev_polynomial_{k}": shifted(f) for k, f in KINDS.items()},
     "aten::special_hermite_polynomial_h": recurrence(

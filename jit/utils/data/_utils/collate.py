@@ -15,7 +15,7 @@ from jit.ir.dtypes import float64
 from jit.ir.errors import KindError, ShapeError
 
 CollateFns = dict[Any, Callable[..., Any]]
-"""By type, or tuple of types, the function that joins samples of it."""
+"""Functions that join samples, by the type of these or a tuple of types."""
 
 default_collate_err_msg_format = (
     "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {}"
@@ -26,7 +26,7 @@ def default_convert(data: Any) -> Any:
     """`data` with tensors in the place of numpy arrays, wherever they are nested."""
     if isinstance(data, (np.ndarray, np.generic)):
         return data if data.dtype.kind in "SUO" else as_tensor(data)
-    if isinstance(data, Tensor) or isinstance(data, (str, bytes)):
+    if isinstance(data, (Tensor, str, bytes)):
         return data
     if isinstance(data, Mapping):
         return _like_mapping(data, {key: default_convert(data[key]) for key in data})
@@ -139,7 +139,7 @@ default_collate_fn_map: CollateFns = {
     str: collate_str_fn,
     bytes: collate_str_fn,
 }
-"""What `default_collate` knows; programs add types of their own."""
+"""The types that `default_collate` knows; programs add their own."""
 
 
 def default_collate(batch: list[Any]) -> Any:

@@ -34,7 +34,7 @@ def send(pipe: Connection, value: Any) -> None:
     try:
         _write(memory, parts)
         with socket.socket(fileno=os.dup(pipe.fileno())) as channel:
-            reduction.sendfds(channel, [memory])  # type: ignore[attr-defined]
+            reduction.sendfds(channel, [memory])
     finally:
         os.close(memory)
 
@@ -49,7 +49,7 @@ def _write(memory: int, parts: Sequence[memoryview]) -> None:
 
 
 def _layout(sizes: Sequence[int]) -> tuple[list[int], int]:
-    """Where parts of these sizes lie, and how much room they take."""
+    """The offsets of parts of these sizes, and the room that they take together."""
     offsets, total = [], 0
     for size in sizes:
         offsets.append(total)
@@ -65,7 +65,7 @@ def receive(pipe: Connection) -> Any:
 
 def _shared(pipe: Connection, sizes: Sequence[int]) -> list[memoryview]:
     with socket.socket(fileno=os.dup(pipe.fileno())) as channel:
-        (memory,) = reduction.recvfds(channel, 1)  # type: ignore[attr-defined]
+        (memory,) = reduction.recvfds(channel, 1)
     offsets, total = _layout(sizes)
     try:
         whole = memoryview(mmap.mmap(memory, total))

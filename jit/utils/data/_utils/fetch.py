@@ -10,7 +10,7 @@ from ..dataset import IterableDataset, _items
 
 
 class Fetcher:
-    """What makes batches of a data set by index.
+    """A maker of batches of a data set, by index.
 
     Args:
         dataset: The data set.
@@ -28,7 +28,7 @@ class Fetcher:
 
 
 class IterableFetcher(Fetcher):
-    """What makes batches of an iterable data set; indices only say how many samples are wanted."""
+    """A maker of batches of an iterable data set; indices only say how many samples are wanted."""
 
     def __init__(self, dataset: Any, batched: bool, collate: Callable[[Any], Any], drop_last: bool) -> None:
         super().__init__(dataset, batched, collate, drop_last)

@@ -33,13 +33,13 @@ class WorkerInfo:
     """Facts about a worker, for the data set that it has a copy of."""
 
     id: int
-    """Its number, from 0."""
+    """The worker's number, from 0."""
     num_workers: int
     """The number of workers."""
     seed: int
     """The seed of its random numbers."""
     dataset: Any
-    """Its copy of the data set."""
+    """The worker's copy of the data set."""
 
 
 _worker_info: WorkerInfo | None = None
@@ -62,9 +62,9 @@ class Failure(NamedTuple):
     """An error of a worker, to be raised in the main process."""
 
     kind: type[BaseException]
-    """Its class."""
+    """The class of the error."""
     text: str
-    """Where it happened, as Python prints it."""
+    """The traceback, as Python prints it."""
     place: str
     """The words for who raised it."""
 
@@ -94,15 +94,15 @@ def failure_of(error: BaseException, place: str) -> Failure:
     return Failure(type(error), "".join(traceback.format_exception(error)), place)
 
 
-class Task(NamedTuple):
-    """What a worker is made for."""
+class WorkerTask(NamedTuple):
+    """The task of a worker, which it is made with."""
 
     dataset: Any
     """The data set."""
     batched: bool
     """Whether indices come in lists."""
     collate: Callable[[Any], Any]
-    """What joins the samples."""
+    """The function that joins samples."""
     drop_last: bool
     """Whether a last batch that is too short is left out."""
     init: Callable[[int], None] | None
@@ -116,7 +116,7 @@ class Task(NamedTuple):
 def _receive(pipe: Connection, jobs: queue.SimpleQueue[Any]) -> None:
     """Take in jobs until there are no more, or the main process has gone."""
     parent = parent_process()
-    waiting = [pipe] if parent is None else [pipe, parent.sentinel]
+    waiting: list[Any] = [pipe] if parent is None else [pipe, parent.sentinel]
     try:
         while pipe in connection.wait(waiting):
             job = pipe.recv()
@@ -134,7 +134,7 @@ def _seed(seed: int) -> None:
     np.random.seed(seed % 2**32)
 
 
-def work(task: Task, seed: int, pipe: Connection) -> None:
+def work(task: WorkerTask, seed: int, pipe: Connection) -> None:
     """The life of a worker: a pass begins with a seed, batches are asked for by indices, None is the end.
 
     Args:
@@ -164,8 +164,8 @@ def work(task: Task, seed: int, pipe: Connection) -> None:
         pass  # the main process has gone, and needs nothing
 
 
-def _begin(task: Task, place: str, init: Callable[[int], None] | None = None) -> Fetcher | Failure:
-    """What a pass takes its batches from; after the user's function, where that is to be called."""
+def _begin(task: WorkerTask, place: str, init: Callable[[int], None] | None = None) -> Fetcher | Failure:
+    """The maker of a pass's batches, made after the user's function has been called, if there is one."""
     try:
         if init is not None:
             init(task.id)

@@ -1,0 +1,152 @@
+"""Forward derivatives: dual tensors carry a direction, and what is computed of them has a derivative along it.
+
+Note [Duals]
+    There are no forward formulas of operators. A dual is a new tensor that requires grad, so what is computed of it has
+    a graph. The derivative of a result along the directions is then found through that graph: gradients are linear in
+    the weight of the result, so the gradient of (gradient times direction) by the weight is the product sought.
+
+>>> import jit
+>>> from jit.autograd import forward_ad
+>>> with forward_ad.dual_level():
+...     x = forward_ad.make_dual(jit.tensor([1.0, 2.0]), jit.tensor([1.0, 0.0]))
+...     forward_ad.unpack_dual(x * x).tangent.tolist()
+[2.0, 0.0]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from jit.eager.context import enable_grad
+from jit.eager.namespace import F
+from jit.eager.tensors import Tensor, variable_of
+from jit.ir.errors import DTypeError, ShapeError, UsageError
+
+from .differentiation import grad
+
+_DUALS: list[tuple[Any, Tensor]] = []
+"""For each dual of the level that is open a tensor with the history that it had at first, and its direction."""
+_current_level = -1
+"""The number of the level that is open: 0, or -1 where none is."""
+
+
+class UnpackedDualTensor(NamedTuple):
+    """A dual in its two parts."""
+
+    primal: Tensor
+    """The numbers."""
+    tangent: Tensor | None
+    """The direction, or the derivative along it; None where there is none."""
+
+
+def enter_dual_level() -> int:
+    """Open a level, in which there are duals; its number.
+
+    Raises:
+        UsageError: One is open.
+    """
+    global _current_level
+    if _current_level >= 0:
+        raise UsageError("there is one level of forward derivatives, and it is open; use jit.func.jvp to nest them")
+    _current_level = 0
+    return _current_level
+
+
+def exit_dual_level(*, level: int | None = None) -> None:
+    """Close the level; its duals are ordinary tensors from then on.
+
+    Args:
+        level: The number of the level; the open one if left out.
+
+    Raises:
+        UsageError: It is not open.
+    """
+    global _current_level
+    if _current_level < 0 or level not in (None, _current_level):
+        raise UsageError("this level of forward derivatives is not open; enter it first")
+    _DUALS.clear()
+    _current_level = -1
+
+
+@contextmanager
+def dual_level() -> Iterator[int]:
+    """A block within which there are duals."""
+    number = enter_dual_level()
+    try:
+        yield number
+    finally:
+        exit_dual_level(level=number)
+
+
+def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
+    """A tensor with a direction, see Note [Duals]; it shares the memory of `tensor`.
+
+    Args:
+        tensor: The numbers.
+        tangent: The direction, of the same sizes and dtype.
+        level: The number of the level; the open one if left out.
+
+    Raises:
+        UsageError: No level is open.
+        UsageError: The numbers have no derivatives.
+        ShapeError: The direction has other sizes.
+    """
+    if _current_level < 0 or level not in (None, _current_level):
+        raise UsageError("make_dual() needs an open level; put it into a block `with dual_level():`")
+    for part in (tensor, tangent):
+        if not (part.dtype.is_floating_point or part.dtype.is_complex):
+            raise UsageError(f"numbers of {part.dtype} have no derivatives; convert them with .float()")
+    if tangent.dtype is not tensor.dtype:
+        raise DTypeError(f"the direction is of {tangent.dtype}, the numbers of {tensor.dtype}; make them of one dtype")
+    if tangent.shape != tensor.shape:
+        raise ShapeError(f"a direction of {list(tangent.shape)} does not fit numbers of {list(tensor.shape)}")
+    with enable_grad():
+        source = tensor if tensor.requires_grad else tensor.detach().requires_grad_()
+        anchor = F.clone(source)
+    dual = variable_of(tensor._array, tensor._storage)
+    dual.set_history(anchor.grad_fn, anchor._output_nr)
+    _DUALS.append((anchor, tangent))
+    return dual
+
+
+def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
+    """The numbers of a tensor, and its derivative along the directions of all duals.
+
+    Args:
+        tensor: A dual, or what was computed of duals.
+        level: The number of the level; the open one if left out.
+    """
+    if _current_level < 0 or level not in (None, _current_level) or not tensor.requires_grad:
+        return UnpackedDualTensor(tensor, None)
+    for anchor, direction in _DUALS:
+        if anchor.grad_fn is tensor.grad_fn:
+            return UnpackedDualTensor(_without_duals(tensor), direction)
+    return UnpackedDualTensor(_without_duals(tensor), _derivative(tensor))
+
+
+def _without_duals(tensor: Tensor) -> Tensor:
+    return F.view_as(tensor.detach(), tensor)
+
+
+def _derivative(tensor: Tensor) -> Tensor | None:
+    """The derivative of a result along the directions of the duals; None if it depends on none."""
+    with enable_grad():
+        weight = F.zeros_like(tensor.detach()).requires_grad_()
+        rows: Any = grad([tensor], [anchor for anchor, _ in _DUALS], [weight], create_graph=True, allow_unused=True)
+        known = [(row, direction) for row, (_, direction) in zip(rows, _DUALS, strict=True) if row is not None]
+        if not known:
+            return None
+        linear = [(row, direction) for row, direction in known if row.requires_grad]
+        if not linear:
+            return F.zeros_like(tensor.detach())
+        follows = any(direction.requires_grad for _, direction in linear)
+        (found,) = grad(
+            [row for row, _ in linear], [weight], [direction for _, direction in linear], create_graph=follows,
+            retain_graph=True, allow_unused=True,
+        )  # fmt: skip
+    return F.zeros_like(tensor.detach()) if found is None else found
+
+
+__all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual"]
