@@ -25,8 +25,8 @@ generated: .venv ## rewrite what follows from the registry: jit/_stubs, jit/ops/
 	$(BIN)/python -m jit.command.stubs
 	$(BIN)/python -m jit.ops.catalog docs > docs/operators.md
 
-docs: .venv ## build the documentation site in docs/_site
-	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_site
+docs: .venv ## build the documentation site in docs/_site/html
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_site/html
 
 examples: .venv ## run the examples
 	set -e; for program in examples/*.py; do echo "== $$program"; $(BIN)/python "$$program"; done

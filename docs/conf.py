@@ -17,7 +17,7 @@ copyright = author = "The jit maintainers"
 extensions = ["myst_nb"]
 html_theme = "furo"
 html_title = "jit"
-exclude_patterns = ["_site", "**/.ipynb_checkpoints"]
+exclude_patterns = ["_site", "jupyter_execute", "**/.ipynb_checkpoints"]
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 4
 nb_execution_mode = "force"

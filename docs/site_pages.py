@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import jit
+
 ROOT = Path(__file__).resolve().parent.parent
 NAMESPACES = (
     "jit", "jit.Tensor", "jit.nn", "jit.nn.functional", "jit.nn.init", "jit.nn.utils", "jit.optim",
@@ -41,7 +43,8 @@ def write(folder: Path) -> None:
 def differences() -> str:
     """One table of the points of `DIFFERENCES`, with their bold beginnings in a column of their own."""
     text = (ROOT / "docs" / "design-notes.md").read_text(encoding="utf-8")
-    rows = [f"| {area} | {head} | {rest} |" for area, title in DIFFERENCES.items() for head, rest in points(text, title)]
+    found = ((area, *point) for area, title in DIFFERENCES.items() for point in points(text, title))
+    rows = [f"| {area} | {lead} | {rest} |" for area, lead, rest in found]
     head = ["# Differences from PyTorch", "", "All that differs on purpose; everything else is meant to be the same."]
     return "\n".join([*head, "", "| area | what | here |", "|---|---|---|", *rows, ""])
 
@@ -69,8 +72,7 @@ def reference() -> Iterator[str]:
 
 def members(namespace: str) -> Iterator[tuple[str, str]]:
     """Calls and first sentences of the public names of a module or class."""
-    package, _, name = namespace.rpartition(".")
-    holder = getattr(importlib.import_module("jit"), "Tensor") if name == "Tensor" else importlib.import_module(namespace)
+    holder = jit.Tensor if namespace == "jit.Tensor" else importlib.import_module(namespace)
     for each in dir(holder):
         value = None if each.startswith("_") else getattr(holder, each, None)
         if not callable(value) or not (getattr(value, "__module__", None) or "jit").startswith("jit"):

@@ -24,7 +24,8 @@ def test_the_site_builds_without_a_warning(tmp_path):
     pytest.importorskip("sphinx")
     pytest.importorskip("myst_nb")
     options = ["-W", "--keep-going", "-q", "-b", "html", "-D", "nb_execution_mode=off"]  # test_examples runs them
-    command = [sys.executable, "-m", "sphinx", *options, "-d", str(tmp_path / "trees"), str(DOCS), str(tmp_path / "site")]
+    folders = ["-d", str(tmp_path / "trees"), str(DOCS), str(tmp_path / "site")]
+    command = [sys.executable, "-m", "sphinx", *options, *folders]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     pages = {path.relative_to(tmp_path / "site").as_posix() for path in (tmp_path / "site").rglob("*.html")}
