@@ -64,7 +64,7 @@ def points(text: str, title: str) -> Iterator[tuple[str, str]]:
 def reference() -> Iterator[str]:
     """A table per namespace: what there is, how it is called, and the first sentence about it."""
     yield "# Reference\n\nNames and meanings are PyTorch's. `help(jit.softmax)` tells the rest: arguments, errors, the"
-    yield "derivative. [](../operators.md) lists every operator with its declaration, kernels and ONNX form.\n"
+    yield "derivative. [](/operators.md) lists every operator with its declaration, kernels and ONNX form.\n"
     for namespace in NAMESPACES:
         yield f"\n## {namespace}\n\n| name | |\n|---|---|"
         yield from (f"| `{call}` | {sentence} |" for call, sentence in members(namespace))
@@ -81,6 +81,8 @@ def members(namespace: str) -> Iterator[tuple[str, str]]:
 
 
 def _signature(value: Any) -> str:
+    if isinstance(value, type) and issubclass(value, BaseException):
+        return ""
     try:
         parameters = list(inspect.signature(value).parameters.values())
     except (TypeError, ValueError):
@@ -92,6 +94,6 @@ def _signature(value: Any) -> str:
 
 def _first_sentence(value: Any) -> str:
     paragraph = " ".join((inspect.getdoc(value) or "").split("\n\n")[0].split())
-    sentence = re.split(r"(?<=[.:]) ", paragraph)[0].rstrip(":")
+    sentence = re.split(r"(?<=[.:]) (?=[A-Z`])", paragraph)[0].rstrip(":")
     plain = sentence.replace("``", "`").replace("|", "\\|").replace("<", "&lt;").replace("[", "\\[")
     return plain if plain.count("`") % 2 == 0 else plain.replace("`", "")
