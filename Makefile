@@ -25,15 +25,18 @@ generated: .venv ## rewrite what follows from the registry: jit/_stubs, jit/ops/
 	$(BIN)/python -m jit.command.stubs
 	$(BIN)/python -m jit.ops.catalog docs > docs/operators.md
 
+docs: .venv ## build the documentation site in docs/_site/html
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_site/html
+
 examples: .venv ## run the examples
 	set -e; for program in examples/*.py examples/models/*.py; do echo "== $$program"; $(BIN)/python "$$program"; done
 
-clean: ## remove the environment and all caches
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis
+clean: ## remove the environment, the site and all caches
+	rm -rf docs/_made docs/_site .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 .venv: pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet -e ".[test]"
 	touch .venv
 
-.PHONY: help test slow lint types accept generated examples clean
+.PHONY: help test slow lint types accept generated docs examples clean

@@ -86,7 +86,7 @@ class NoSuchName(AttributeError):
     def __str__(self) -> str:
         import difflib
 
-        near = difflib.get_close_matches(self._name, dir(sys.modules.get(self._module)), 1)
+        near = difflib.get_close_matches(self._name, dir(sys.modules.get(self._module)), 1, 0.7)
         return f"{self.args[0]}; did you mean {near[0]!r}?" if near else self.args[0]
 
     def __reduce__(self) -> tuple[Any, ...]:

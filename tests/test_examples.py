@@ -102,3 +102,24 @@ def test_an_autoencoder_learns_to_tell_digits(tmp_path):
 @pytest.mark.parametrize("path", sorted(MODELS.glob("*.py")), ids=lambda path: path.stem)
 def test_every_program_reaches_the_quality_that_it_states(path, tmp_path):
     assert "verified  by onnxruntime" in run(path, cwd=tmp_path)
+
+
+# -- notebooks -------------------------------------------------------------------------------------------------------
+
+NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
+
+
+def test_there_are_notebooks():
+    assert [path.stem for path in NOTEBOOKS] == ["onnx", "passes", "tour"]
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_runs_from_top_to_bottom(path, tmp_path, monkeypatch):
+    nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
+    pytest.importorskip("ipykernel")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
+    notebook = nbformat.read(path, as_version=4)
+    assert not any(cell.get("outputs") for cell in notebook.cells), "notebooks are committed without outputs"
+    nbclient.NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    assert any(cell.get("outputs") for cell in notebook.cells)

@@ -37,6 +37,7 @@ FLOORS = (
     ("func",),
     ("jit",),  # the package itself, `from jit import tensor`
     ("command", "as_torch"),
+    ("__main__",),
 )
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 

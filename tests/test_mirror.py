@@ -10,6 +10,7 @@ OF_THE_WHOLE = {
     "test_example_models",
     *(
         "test_class_names",
+        "test_documentation",
         "test_glossary",
         "test_layering",
         "test_mirror",

@@ -148,7 +148,7 @@ for owner in (jit, jit.Tensor, jit.fft, jit.nn.functional, jit.ir, jit.autograd)
 try:
     jit.tahn
 except AttributeError as error:
-    assert str(error) == "module 'jit' has no attribute 'tahn'", error
+    assert str(error) == "module 'jit' has no attribute 'tahn'; did you mean 'tan'?", error
 """)
 
 

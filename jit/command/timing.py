@@ -11,7 +11,7 @@ LEAST = 3e-3
 """Seconds for which a call is repeated in each round."""
 
 
-class Comparison(NamedTuple):
+class BenchTimes(NamedTuple):
     """Seconds that a call takes: eagerly, and traced."""
 
     eager: float
@@ -41,7 +41,7 @@ def compare(
     kwargs: dict[str, Any],
     rounds: int,
     then: Callable[[Any], None] | None = None,
-) -> Comparison:
+) -> BenchTimes:
     """Time a function and its traced form on the same arguments; they take turns, and the median counts.
 
     Args:
@@ -64,4 +64,4 @@ def compare(
     repeats = {each: max(1, round(LEAST / max(once(each), 1e-9))) for each in (eager, traced)}
     turns = [[sum(once(each) for _ in range(many)) / many for each, many in repeats.items()] for _ in range(rounds)]
     medians = [statistics.median(times) for times in zip(*turns, strict=True)]
-    return Comparison(medians[0], medians[1], first, second, traced.hits, rounds)
+    return BenchTimes(medians[0], medians[1], first, second, traced.hits, rounds)

@@ -18,7 +18,6 @@ from jit.ir import Op, dtypes
 from jit.ir.devices import CPU, get_default_device, made_on
 from jit.ir.errors import AutogradError, DTypeError, Error, KindError, SchemaError, ShapeError
 from jit.ir.geometry import Geometry
-from jit.ir.hints import conversion, did_you_mean, is_foreign
 from jit.ir.refusals import FOREIGN, refusal
 from jit.runtime.arrays.execute import execute, execute_whole
 from jit.runtime.arrays.libraries import FINDERS, is_writable, library_of
@@ -417,6 +416,7 @@ def no_declaration(
     name: str, ops: Sequence[Op], args: Sequence[Any], kwargs: dict[str, Any], unknown: Sequence[str]
 ) -> SchemaError:
     """The error for a call that fits none of `ops`; `unknown` are names of arguments that none of them has."""
+    from jit.ir.hints import conversion, did_you_mean, is_foreign
     from jit.ir.schema import describe_call
 
     listed = "\n".join(f"  {op.schema}" for op in ops)

@@ -16,7 +16,6 @@ from jit.ir.devices import CPU, accelerator, resolve
 from jit.ir.devices import device as Device
 from jit.ir.dtypes import DType
 from jit.ir.errors import AutogradError, SchemaError, ShapeError, UsageError
-from jit.ir.hints import is_foreign
 from jit.ir.memory_formats import as_memory_format, suggested_format
 from jit.ir.registry import OVERLOADS
 from jit.runtime.cuda.devices import open_device
@@ -90,6 +89,8 @@ def _binary(function: Callable[..., Any], reflected: str = "__radd__") -> Callab
 
 def _goes_on(other: Any, reflected: str) -> bool:
     """Whether Python asks the class of the other operand; tensors of other libraries get our error, which helps."""
+    from jit.ir.hints import is_foreign
+
     if isinstance(other, Tensor) or is_foreign(other):
         return False
     own = type(other).__module__ == "builtins" or isinstance(other, (np.ndarray, np.generic))

@@ -44,9 +44,7 @@ class Error(RuntimeError):
 
     def _render_traceback_(self) -> list[str]:
         """The traceback as IPython and notebooks show it: without the frames of this package."""
-        from IPython.core.getipython import get_ipython
-
-        shell: Any = get_ipython()
+        shell: Any = vars(sys.modules["IPython.core.getipython"])["get_ipython"]()
         trail = _of_user(self.__traceback__)
         lines: list[str] = shell.InteractiveTB.structured_traceback(type(self), self, trail, tb_offset=1)
         return lines

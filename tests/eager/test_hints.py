@@ -13,7 +13,7 @@ from jit.late import NoSuchName
 
 MISSPELT = [
     ("jit", "sofmax", "softmax"), ("jit.nn", "Linaer", "Linear"), ("jit.nn.functional", "rleu", "relu"),
-    ("jit.linalg", "nrm", "norm"), ("jit.optim", "Adm", "Adam"), ("jit.fft", "ftt", "fft"),
+    ("jit.linalg", "nrm", "norm"), ("jit.optim", "Adm", "Adam"), ("jit.fft", "rftt", "rfft"),
 ]  # fmt: skip
 
 

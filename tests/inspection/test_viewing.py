@@ -173,7 +173,7 @@ def test_a_browser_shows_cards_scopes_stages_and_times(traced, tmp_path):
     dom = browse(tmp_path / "f.html")
     assert {"%x", "linear", "tanh", "return"} <= set(cards(dom))
     assert "▾ blocks.0" in dom and "▾ norm" in dom
-    assert re.search(r'<span class="time"[^>]*>[\d.]+ [µn]s</span>', dom)
+    assert re.search(r'<span class="time"[^>]*>[\d.]+ [µnm]?s</span>', dom)
     assert "tanh_backward" in cards(browse(tmp_path / "f.html", "stage=1&open=all"))
 
 
