@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from jit.eager.context import no_grad
 from jit.eager.namespace import F
 from jit.eager.tensors import Size
-from jit.eager.context import no_grad
 from jit.ir.errors import UsageError
 
 from . import constraints
@@ -27,7 +27,7 @@ class Bernoulli(ExponentialFamily):
         UsageError: Both are given, or none.
     """
 
-    arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}  # noqa: RUF012
+    arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.boolean
     has_enumerate_support = True
 
@@ -69,7 +69,7 @@ class Bernoulli(ExponentialFamily):
     def variance(self) -> Any:
         return self.probs * (1 - self.probs)
 
-    def sample(self, sample_shape: Any = Size()) -> Any:
+    def sample(self, sample_shape: Any = ()) -> Any:
         with no_grad():
             return F.bernoulli(self.probs.expand(self._extended_shape(sample_shape)))
 

@@ -22,7 +22,7 @@ class Beta(ExponentialFamily):
         validate_args: As of Distribution.
     """
 
-    arg_constraints = {  # noqa: RUF012
+    arg_constraints = {
         "concentration1": constraints.positive, "concentration0": constraints.positive,
     }  # fmt: skip
     support = constraints.unit_interval
@@ -60,7 +60,7 @@ class Beta(ExponentialFamily):
         total = self.concentration1 + self.concentration0
         return self.concentration1 * self.concentration0 / (F.square(total) * (total + 1))
 
-    def rsample(self, sample_shape: Any = Size()) -> Any:
+    def rsample(self, sample_shape: Any = ()) -> Any:
         return self._dirichlet.rsample(sample_shape)[..., 0]
 
     def log_prob(self, value: Any) -> Any:
@@ -78,9 +78,6 @@ class Beta(ExponentialFamily):
 
     def _log_normalizer(self, x: Any, y: Any) -> Any:
         return F.lgamma(x) + F.lgamma(y) - F.lgamma(x + y)
-
-    def __repr__(self) -> str:
-        return f"Beta(concentration1: {self.concentration1}, concentration0: {self.concentration0})"
 
 
 __all__ = ["Beta"]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from jit.eager.namespace import F
-from jit.eager.tensors import Size
 from jit.eager.context import no_grad
+from jit.eager.namespace import F
 from jit.ir.errors import UsageError
 
 from . import constraints
@@ -27,7 +26,7 @@ class Binomial(Distribution):
         UsageError: Both are given, or none.
     """
 
-    arg_constraints = {  # noqa: RUF012
+    arg_constraints = {
         "total_count": constraints.nonnegative_integer,
         "probs": constraints.unit_interval, "logits": constraints.real,
     }  # fmt: skip
@@ -70,7 +69,7 @@ class Binomial(Distribution):
     def variance(self) -> Any:
         return self.total_count * self.probs * (1 - self.probs)
 
-    def sample(self, sample_shape: Any = Size()) -> Any:
+    def sample(self, sample_shape: Any = ()) -> Any:
         with no_grad():
             shape = self._extended_shape(sample_shape)
             return F.binomial(self.total_count.expand(shape), self.probs.expand(shape))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from jit.eager.context import no_grad
 from jit.eager.namespace import F
 from jit.eager.tensors import Size
-from jit.eager.context import no_grad
 from jit.ir import dtypes
 from jit.ir.errors import UsageError
 from jit.ir.geometry import broadcast_shapes
@@ -33,7 +33,7 @@ class Categorical(Distribution):
     [0.25, 0.75]
     """
 
-    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}  # noqa: RUF012
+    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
     has_enumerate_support = True
 
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
@@ -70,7 +70,7 @@ class Categorical(Distribution):
     @property
     def param_shape(self) -> Any:
         """The shape of the parameter."""
-        return (self.__dict__["probs"] if "probs" in self.__dict__ else self.logits).shape
+        return self.__dict__["probs" if "probs" in self.__dict__ else "logits"].shape
 
     @property
     def mean(self) -> Any:
@@ -84,7 +84,7 @@ class Categorical(Distribution):
     def variance(self) -> Any:
         return F.full(self._batch_shape, math.nan, dtype=self.probs.dtype, device=self.probs.device)
 
-    def sample(self, sample_shape: Any = Size()) -> Any:
+    def sample(self, sample_shape: Any = ()) -> Any:
         with no_grad():
             count = math.prod(sample_shape)
             rows = self.probs.reshape([-1, self._num_events])

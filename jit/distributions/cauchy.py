@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 from jit.eager.namespace import F
-from jit.eager.tensors import Size
 
 from . import constraints
 from .distribution import Distribution
@@ -22,13 +21,14 @@ class Cauchy(Distribution):
         validate_args: As of Distribution.
     """
 
-    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}  # noqa: RUF012
+    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.real
     has_rsample = True
 
     def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
         self.loc, self.scale = broadcast_all(loc, scale)
         super().__init__(self.loc.shape, validate_args=validate_args)
+
     @property
     def mean(self) -> Any:
         return F.full_like(self.loc, math.nan)
@@ -39,9 +39,9 @@ class Cauchy(Distribution):
 
     @property
     def variance(self) -> Any:
-        return F.full_like(self.loc, math.nan)
+        return F.full_like(self.loc, math.inf)
 
-    def rsample(self, sample_shape: Any = Size()) -> Any:
+    def rsample(self, sample_shape: Any = ()) -> Any:
         shape = self._extended_shape(sample_shape)
         return self.icdf(F.rand(shape, dtype=self.loc.dtype, device=self.loc.device))
 

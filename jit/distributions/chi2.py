@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from jit.eager.namespace import F
-from jit.eager.tensors import Size
-
 from . import constraints
 from .gamma import Gamma
 
@@ -19,7 +16,7 @@ class Chi2(Gamma):
         validate_args: As of Distribution.
     """
 
-    arg_constraints = {"df": constraints.positive}  # noqa: RUF012
+    arg_constraints = {"df": constraints.positive}
 
     def __init__(self, df: Any, validate_args: bool | None = None) -> None:
         super().__init__(df / 2, 0.5, validate_args=validate_args)

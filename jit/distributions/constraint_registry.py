@@ -54,7 +54,9 @@ biject_to = ConstraintRegistry()
 transform_to = ConstraintRegistry()
 
 
-def _register(both: tuple[Any, ...], factory: Callable[[Any], Any], registries: Any = (biject_to, transform_to)) -> None:
+def _register(
+    both: tuple[Any, ...], factory: Callable[[Any], Any], registries: Any = (biject_to, transform_to)
+) -> None:
     for constraint in both:
         for registry in registries:
             registry.register(constraint, factory)

@@ -35,10 +35,8 @@ class _Simple(Constraint):
         is_discrete: Whether it consists of single points.
     """
 
-    def __init__(
-        self, name: str, test: Callable[[Any], Any], event_dim: int = 0, is_discrete: bool = False
-    ) -> None:  # fmt: skip
-        self.name, self.check = name, test  # type: ignore[method-assign]
+    def __init__(self, name: str, test: Callable[[Any], Any], event_dim: int = 0, is_discrete: bool = False) -> None:
+        self.name, self.check = name, test  # type: ignore[assignment, method-assign]
         self.event_dim, self.is_discrete = event_dim, is_discrete
 
     def __repr__(self) -> str:
@@ -100,6 +98,9 @@ class _IndependentConstraint(Constraint):
         if result.ndim < self.reinterpreted_batch_ndims:
             raise UsageError(f"expected a value of at least {self.event_dim} dims, got {value.ndim}")
         return all_of(result, self.reinterpreted_batch_ndims)
+
+    def __repr__(self) -> str:
+        return f"IndependentConstraint({self.base_constraint!r}, {self.reinterpreted_batch_ndims})"
 
 
 class _Bounded(Constraint):

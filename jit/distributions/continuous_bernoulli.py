@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from jit.eager.context import no_grad
 from jit.eager.namespace import F
 from jit.eager.tensors import Size
-from jit.eager.context import no_grad
 from jit.ir.errors import UsageError
 
 from . import constraints
@@ -28,7 +28,7 @@ class ContinuousBernoulli(ExponentialFamily):
         UsageError: Both are given, or none.
     """
 
-    arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}  # noqa: RUF012
+    arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.unit_interval
     has_rsample = True
 
@@ -84,11 +84,11 @@ class ContinuousBernoulli(ExponentialFamily):
         far = p * (p - 1) / F.square(1 - 2 * p) + 1 / F.square(F.log1p(-p) - F.log(p))
         return F.where(self._is_far, far, 1 / 12 - (1 / 15 - 128 / 945 * x) * x)
 
-    def sample(self, sample_shape: Any = Size()) -> Any:
+    def sample(self, sample_shape: Any = ()) -> Any:
         with no_grad():
             return self.rsample(sample_shape)
 
-    def rsample(self, sample_shape: Any = Size()) -> Any:
+    def rsample(self, sample_shape: Any = ()) -> Any:
         shape = self._extended_shape(sample_shape)
         return self.icdf(F.rand(shape, dtype=self.probs.dtype, device=self.probs.device))
 

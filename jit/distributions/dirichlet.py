@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from jit.eager.namespace import F
-from jit.eager.tensors import Size
 from jit.ir.errors import UsageError
 
 from . import constraints
@@ -23,7 +22,7 @@ class Dirichlet(ExponentialFamily):
         UsageError: The concentration has no dim.
     """
 
-    arg_constraints = {"concentration": constraints.independent(constraints.positive, 1)}  # noqa: RUF012
+    arg_constraints = {"concentration": constraints.independent(constraints.positive, 1)}
     support = constraints.simplex
     has_rsample = True
 
@@ -49,7 +48,7 @@ class Dirichlet(ExponentialFamily):
         total = F.sum(self.concentration, -1, True)
         return self.concentration * (total - self.concentration) / (F.square(total) * (total + 1))
 
-    def rsample(self, sample_shape: Any = Size()) -> Any:
+    def rsample(self, sample_shape: Any = ()) -> Any:
         return F._sample_dirichlet(self.concentration.expand(self._extended_shape(sample_shape)))
 
     def log_prob(self, value: Any) -> Any:

@@ -27,7 +27,7 @@ class Distribution:
 
     has_rsample = False
     has_enumerate_support = False
-    arg_constraints: Any = {}  # noqa: RUF012  (subclasses have properties here)
+    arg_constraints: Any = {}
     support: Any = None
     _validate_args: bool = __debug__
     _checks_by_default: ClassVar[bool] = __debug__
@@ -38,7 +38,7 @@ class Distribution:
         Distribution._checks_by_default = bool(value)
 
     def __init__(
-        self, batch_shape: Any = Size(), event_shape: Any = Size(), validate_args: bool | None = None
+        self, batch_shape: Any = (), event_shape: Any = (), validate_args: bool | None = None
     ) -> None:  # fmt: skip
         self._batch_shape, self._event_shape = Size(batch_shape), Size(event_shape)
         self._validate_args = Distribution._checks_by_default if validate_args is None else validate_args
@@ -111,12 +111,12 @@ class Distribution:
         """The standard deviation."""
         return F.sqrt(self.variance)
 
-    def sample(self, sample_shape: Any = Size()) -> Any:
+    def sample(self, sample_shape: Any = ()) -> Any:
         """Values drawn from the distributions, so many of each; no gradients flow to the parameters."""
         with no_grad():
             return self.rsample(sample_shape)
 
-    def rsample(self, sample_shape: Any = Size()) -> Any:
+    def rsample(self, sample_shape: Any = ()) -> Any:
         """Values drawn by a function of the parameters and of what is not, so that gradients flow to them."""
         raise NotImplementedError(f"{type(self).__name__} has no rsample; use sample()")
 
@@ -153,7 +153,7 @@ class Distribution:
         """The exponential of the entropy."""
         return F.exp(self.entropy())
 
-    def _extended_shape(self, sample_shape: Any = Size()) -> Size:
+    def _extended_shape(self, sample_shape: Any = ()) -> Size:
         return Size((*sample_shape, *self._batch_shape, *self._event_shape))
 
     def _check(self, value: Any) -> None:
@@ -171,7 +171,9 @@ class Distribution:
         own = tuple(self._batch_shape) + tuple(self._event_shape)
         for here, there in zip(reversed(value.shape), reversed(own), strict=False):
             if 1 not in (here, there) and here != there:
-                raise UsageError(f"Value is not broadcastable with batch_shape+event_shape: {tuple(value.shape)} vs {own}.")
+                raise UsageError(
+                    f"Value is not broadcastable with batch_shape+event_shape: {tuple(value.shape)} vs {own}."
+                )
         if self.support is not None and not bool(self.support.check(value).all()):
             raise UsageError(
                 f"Expected value argument ({type(value).__name__} of shape {tuple(value.shape)}) to be within the "

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from jit.eager.namespace import F
-from jit.eager.tensors import Size
 
 from . import constraints
 from .exp_family import ExponentialFamily
@@ -20,7 +19,7 @@ class Exponential(ExponentialFamily):
         validate_args: As of Distribution.
     """
 
-    arg_constraints = {"rate": constraints.positive}  # noqa: RUF012
+    arg_constraints = {"rate": constraints.positive}
     support = constraints.nonnegative
     has_rsample = True
 
@@ -44,7 +43,7 @@ class Exponential(ExponentialFamily):
     def variance(self) -> Any:
         return F.pow(self.rate, -2)
 
-    def rsample(self, sample_shape: Any = Size()) -> Any:
+    def rsample(self, sample_shape: Any = ()) -> Any:
         shape = self._extended_shape(sample_shape)
         waits = F.exponential(F.zeros(shape, dtype=self.rate.dtype, device=self.rate.device))
         return waits / self.rate

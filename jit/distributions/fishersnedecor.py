@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 from jit.eager.namespace import F
-from jit.eager.tensors import Size
 
 from . import constraints
 from .distribution import Distribution
@@ -22,13 +21,14 @@ class FisherSnedecor(Distribution):
         validate_args: As of Distribution.
     """
 
-    arg_constraints = {"df1": constraints.positive, "df2": constraints.positive}  # noqa: RUF012
+    arg_constraints = {"df1": constraints.positive, "df2": constraints.positive}
     support = constraints.positive
     has_rsample = True
 
     def __init__(self, df1: Any, df2: Any, validate_args: bool | None = None) -> None:
         self.df1, self.df2 = broadcast_all(df1, df2)
         super().__init__(self.df1.shape, validate_args=validate_args)
+
     @property
     def mean(self) -> Any:
         return F.where(F.gt(self.df2, 2), self.df2 / (self.df2 - 2), math.nan)
@@ -44,7 +44,7 @@ class FisherSnedecor(Distribution):
         found = 2 * F.square(d2) * (d1 + d2 - 2) / (d1 * F.square(d2 - 2) * (d2 - 4))
         return F.where(F.gt(d2, 4), found, math.nan)
 
-    def rsample(self, sample_shape: Any = Size()) -> Any:
+    def rsample(self, sample_shape: Any = ()) -> Any:
         shape = self._extended_shape(sample_shape)
         first = F._standard_gamma((self.df1 / 2).expand(shape)) / self.df1
         return first / (F._standard_gamma((self.df2 / 2).expand(shape)) / self.df2)

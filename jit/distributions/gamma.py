@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from jit.eager.namespace import F
-from jit.eager.tensors import Size
 
 from . import constraints
 from .exp_family import ExponentialFamily
@@ -21,13 +20,14 @@ class Gamma(ExponentialFamily):
         validate_args: As of Distribution.
     """
 
-    arg_constraints = {"concentration": constraints.positive, "rate": constraints.positive}  # noqa: RUF012
+    arg_constraints = {"concentration": constraints.positive, "rate": constraints.positive}
     support = constraints.nonnegative
     has_rsample = True
 
     def __init__(self, concentration: Any, rate: Any, validate_args: bool | None = None) -> None:
         self.concentration, self.rate = broadcast_all(concentration, rate)
         super().__init__(self.concentration.shape, validate_args=validate_args)
+
     @property
     def mean(self) -> Any:
         return self.concentration / self.rate
@@ -40,7 +40,7 @@ class Gamma(ExponentialFamily):
     def variance(self) -> Any:
         return self.concentration / F.square(self.rate)
 
-    def rsample(self, sample_shape: Any = Size()) -> Any:
+    def rsample(self, sample_shape: Any = ()) -> Any:
         shape = self._extended_shape(sample_shape)
         return F._standard_gamma(self.concentration.expand(shape)) / self.rate
 

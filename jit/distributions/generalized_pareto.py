@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 from jit.eager.namespace import F
-from jit.eager.tensors import Size
 
 from . import constraints
 from .distribution import Distribution
@@ -23,7 +22,7 @@ class GeneralizedPareto(Distribution):
         validate_args: As of Distribution.
     """
 
-    arg_constraints = {  # noqa: RUF012
+    arg_constraints = {
         "loc": constraints.real, "scale": constraints.positive, "concentration": constraints.real,
     }  # fmt: skip
     has_rsample = True
@@ -47,7 +46,7 @@ class GeneralizedPareto(Distribution):
         """The shape, or 1 where it is 0, by which formulas divide."""
         return F.where(self._is_exponential, 1.0, self.concentration)
 
-    def rsample(self, sample_shape: Any = Size()) -> Any:
+    def rsample(self, sample_shape: Any = ()) -> Any:
         shape = self._extended_shape(sample_shape)
         return self.icdf(F.rand(shape, dtype=self.loc.dtype, device=self.loc.device))
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from jit.eager.namespace import F
-from jit.eager.tensors import Size
 from jit.eager.context import no_grad
+from jit.eager.namespace import F
 from jit.ir.errors import UsageError
 
 from . import constraints
@@ -26,7 +25,7 @@ class Geometric(Distribution):
         UsageError: Both are given, or none; or a success is impossible.
     """
 
-    arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}  # noqa: RUF012
+    arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.nonnegative_integer
 
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
@@ -60,7 +59,7 @@ class Geometric(Distribution):
     def variance(self) -> Any:
         return (1 / self.probs - 1) / self.probs
 
-    def sample(self, sample_shape: Any = Size()) -> Any:
+    def sample(self, sample_shape: Any = ()) -> Any:
         with no_grad():
             shape = self._extended_shape(sample_shape)
             waits = F.exponential(F.zeros(shape, dtype=self.probs.dtype, device=self.probs.device))

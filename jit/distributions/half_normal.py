@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 from jit.eager.namespace import F
-from jit.eager.tensors import Size
 from jit.ir.errors import UsageError
 
 from . import constraints
@@ -23,12 +22,14 @@ class HalfNormal(TransformedDistribution):
         validate_args: As of Distribution.
     """
 
-    arg_constraints = {"scale": constraints.positive}  # noqa: RUF012
+    arg_constraints = {"scale": constraints.positive}
     support = constraints.nonnegative
     has_rsample = True
 
     def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
-        super().__init__(Normal(0.0 * scale if hasattr(scale, "ndim") else 0.0, scale, False), AbsTransform(), validate_args)
+        super().__init__(
+            Normal(0.0 * scale if hasattr(scale, "ndim") else 0.0, scale, False), AbsTransform(), validate_args
+        )
         if self._is_checking() and not bool(F.all(F.gt(self.scale, 0))):
             raise UsageError("HalfNormal: Expected parameter scale to be positive")
 

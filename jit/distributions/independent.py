@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from jit.eager.namespace import F
-from jit.eager.tensors import Size
 from jit.ir.errors import UsageError
 
 from . import constraints
@@ -79,10 +78,10 @@ class Independent(Distribution):
     def variance(self) -> Any:
         return self.base_dist.variance
 
-    def sample(self, sample_shape: Any = Size()) -> Any:
+    def sample(self, sample_shape: Any = ()) -> Any:
         return self.base_dist.sample(sample_shape)
 
-    def rsample(self, sample_shape: Any = Size()) -> Any:
+    def rsample(self, sample_shape: Any = ()) -> Any:
         return self.base_dist.rsample(sample_shape)
 
     def log_prob(self, value: Any) -> Any:

@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 from jit.eager.namespace import F
-from jit.eager.tensors import Size
 
 from . import constraints
 from .gamma import Gamma
@@ -23,7 +22,7 @@ class InverseGamma(TransformedDistribution):
         validate_args: As of Distribution.
     """
 
-    arg_constraints = {"concentration": constraints.positive, "rate": constraints.positive}  # noqa: RUF012
+    arg_constraints = {"concentration": constraints.positive, "rate": constraints.positive}
     support = constraints.positive
     has_rsample = True
 

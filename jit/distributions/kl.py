@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from jit.eager.namespace import F
@@ -87,6 +87,12 @@ def kl_divergence(p: Distribution, q: Distribution) -> Any:
     return min(fitting, key=lambda found: found[:2])[2](p, q)
 
 
+def _register_all(firsts: Iterable[type], seconds: Iterable[type], formula: Formula) -> None:
+    for first in firsts:
+        for second in seconds:
+            register_kl(first, second)(formula)
+
+
 def _where_infinite(condition: Any, value: Any) -> Any:
     return F.where(condition, math.inf, value)
 
@@ -117,7 +123,7 @@ def _(p: Any, q: Any) -> Any:
 @register_kl(Gumbel, Gumbel)
 def _(p: Any, q: Any) -> Any:
     ratio, shift = p.scale / q.scale, (q.loc - p.loc) / q.scale
-    return -F.log(ratio) + shift + euler_constant * (ratio - 1) + F.exp(shift + F.lgamma(1 + ratio)) - 1
+    return -F.log(ratio) - shift + euler_constant * (ratio - 1) + F.exp(shift + F.lgamma(1 + ratio)) - 1
 
 
 @register_kl(Exponential, Exponential)
@@ -174,7 +180,9 @@ def _(p: Any, q: Any) -> Any:
 def _(p: Any, q: Any) -> Any:
     if bool(F.any(F.lt(p.total_count, q.total_count))):
         raise UnwrittenError("the divergence of binomial distributions where q has more trials has no closed form")
-    each = kl_divergence(Bernoulli(logits=p.logits, validate_args=False), Bernoulli(logits=q.logits, validate_args=False))
+    each = kl_divergence(
+        Bernoulli(logits=p.logits, validate_args=False), Bernoulli(logits=q.logits, validate_args=False)
+    )
     return _where_infinite(F.gt(p.total_count, q.total_count), p.total_count * each)
 
 
@@ -217,9 +225,9 @@ def _normals(p: Any, q: Any) -> Any:
     return log_diagonal(other) - log_diagonal(mine) + (traces + distance - p.event_shape[0]) / 2
 
 
-for _first in (MultivariateNormal, LowRankMultivariateNormal):
-    for _second in (MultivariateNormal, LowRankMultivariateNormal):
-        register_kl(_first, _second)(_normals)
+_register_all(
+    (MultivariateNormal, LowRankMultivariateNormal), (MultivariateNormal, LowRankMultivariateNormal), _normals
+)
 
 
 @register_kl(Independent, Independent)
@@ -237,39 +245,126 @@ def _(p: Any, q: Any) -> Any:
 
 
 # -- of different classes ----------------------------------------------------------------------------------------
-
-
-@register_kl(Exponential, Gamma)
-def _(p: Any, q: Any) -> Any:
-    ratio, a = q.rate / p.rate, q.concentration
-    return -a * F.log(ratio) + ratio + F.lgamma(a) + a * euler_constant - (1 + euler_constant)
-
-
-@register_kl(Gamma, Exponential)
-def _(p: Any, q: Any) -> Any:
-    return -p.entropy() - F.log(q.rate) + q.rate * p.concentration / p.rate
+# The divergence is the entropy of p, negative, less the mean of the logarithm of the density of q.
 
 
 def _with_normal(p: Any, q: Any) -> Any:
-    """The divergence of anything from a normal distribution, by its entropy and its moments."""
     spread = (p.variance + F.square(p.mean - q.loc)) / (2 * F.square(q.scale))
     return -p.entropy() + F.log(q.scale) + math.log(2 * math.pi) / 2 + spread
 
 
-for _first in (Exponential, Gamma, Beta, Uniform, Laplace, Gumbel, ContinuousBernoulli):
-    register_kl(_first, Normal)(_with_normal)
+def _with_exponential(p: Any, q: Any) -> Any:
+    return -p.entropy() - F.log(q.rate) + q.rate * p.mean
+
+
+_register_all(
+    (Exponential, Gamma, Beta, Uniform, Laplace, Gumbel, ContinuousBernoulli, Pareto), (Normal,), _with_normal
+)
+_register_all((Gamma, Beta, ContinuousBernoulli, Pareto), (Exponential,), _with_exponential)
+
+
+@register_kl(Uniform, Exponential)
+def _(p: Any, q: Any) -> Any:
+    return _where_infinite(F.lt(p.low, 0), _with_exponential(p, q))
+
+
+def _mean_log(p: Any) -> Any:
+    """The mean of the logarithm of what a positive distribution draws."""
+    if isinstance(p, Exponential):
+        return -euler_constant - F.log(p.rate)
+    if isinstance(p, Pareto):
+        return F.log(p.scale) + 1 / p.alpha
+    if isinstance(p, Beta):
+        return F.digamma(p.concentration1) - F.digamma(p.concentration1 + p.concentration0)
+    return (F.xlogy(p.high, p.high) - F.xlogy(p.low, p.low)) / (p.high - p.low) - 1
+
+
+def _with_gamma(p: Any, q: Any) -> Any:
+    a = q.concentration
+    return -p.entropy() + F.lgamma(a) - a * F.log(q.rate) - (a - 1) * _mean_log(p) + q.rate * p.mean
+
+
+_register_all((Exponential, Beta, Pareto), (Gamma,), _with_gamma)
+
+
+@register_kl(Uniform, Gamma)
+def _(p: Any, q: Any) -> Any:
+    return _where_infinite(F.lt(p.low, 0), _with_gamma(p, q))
+
+
+@register_kl(Uniform, Pareto)
+def _(p: Any, q: Any) -> Any:
+    powers = F.log(q.alpha) + q.alpha * F.log(q.scale) - (q.alpha + 1) * _mean_log(p)
+    return _where_infinite(F.lt(p.low, q.scale), -p.entropy() - powers)
+
+
+@register_kl(Uniform, Beta)
+def _(p: Any, q: Any) -> Any:
+    a, b = q.concentration1, q.concentration0
+    mirrored = Uniform(1 - p.high, 1 - p.low, validate_args=False)
+    constant = F.lgamma(a) + F.lgamma(b) - F.lgamma(a + b)
+    found = -p.entropy() + constant - (a - 1) * _mean_log(p) - (b - 1) * _mean_log(mirrored)
+    return _where_infinite(F.lt(p.low, 0) | F.gt(p.high, 1), found)
+
+
+def _on_unit_interval(p: Any, q: Any) -> Any:
+    return _where_infinite(F.gt(q.low, 0) | F.lt(q.high, 1), -p.entropy() + F.log(q.high - q.low))
+
+
+register_kl(Beta, Uniform)(_on_unit_interval)
+register_kl(ContinuousBernoulli, Uniform)(_on_unit_interval)
+
+
+@register_kl(Beta, ContinuousBernoulli)
+def _(p: Any, q: Any) -> Any:
+    return -p.entropy() - p.mean * q.logits - F.log1p(-q.probs) - q._log_constant
+
+
+@register_kl(Uniform, ContinuousBernoulli)
+def _(p: Any, q: Any) -> Any:
+    found = -p.entropy() - p.mean * q.logits - F.log1p(-q.probs) - q._log_constant
+    return _where_infinite(F.lt(p.low, 0) | F.gt(p.high, 1), found)
+
+
+def _mean_decay(p: Any, rate: Any) -> Any:
+    """The mean of exp(-rate * x) over what a distribution draws."""
+    if isinstance(p, Normal):
+        return F.exp(F.square(rate * p.scale) / 2 - rate * p.loc)
+    if isinstance(p, Uniform):
+        return (F.exp(-rate * p.low) - F.exp(-rate * p.high)) / (rate * (p.high - p.low))
+    shape = p.concentration if isinstance(p, Gamma) else 1
+    return F.pow(p.rate / (p.rate + rate), shape)
+
+
+def _with_gumbel(p: Any, q: Any) -> Any:
+    rate = F.reciprocal(q.scale)
+    tail = F.exp(q.loc * rate) * _mean_decay(p, rate)
+    return -p.entropy() + (p.mean - q.loc) * rate + tail + F.log(q.scale)
+
+
+_register_all((Normal, Uniform, Exponential, Gamma), (Gumbel,), _with_gumbel)
+
+
+@register_kl(Normal, Laplace)
+def _(p: Any, q: Any) -> Any:
+    distance, wide = p.loc - q.loc, math.sqrt(2) * p.scale
+    near = F.exp(-F.square(distance / wide)) * p.scale * math.sqrt(2 / math.pi)
+    return -p.entropy() + F.log(2 * q.scale) + (near + distance * F.erf(distance / wide)) / q.scale
+
+
+@register_kl(Bernoulli, Poisson)
+def _(p: Any, q: Any) -> Any:
+    return -p.entropy() - (p.probs * F.log(q.rate) - q.rate)
 
 
 def _infinite(p: Any, q: Any) -> Any:
     """The divergence where `p` draws what `q` never does."""
-    return F.full((F.zeros(p.batch_shape) + F.zeros(q.batch_shape)).shape, math.inf)
+    return F.full_like(p.mean + q.mean, math.inf)
 
 
-for _first in (Normal, Laplace, Gumbel, Exponential, Gamma, Pareto):
-    for _second in (Beta, Uniform, ContinuousBernoulli):
-        register_kl(_first, _second)(_infinite)
-for _first in (Normal, Laplace, Gumbel):
-    for _second in (Exponential, Gamma, Pareto):
-        register_kl(_first, _second)(_infinite)
+_register_all((Normal, Laplace, Gumbel, Exponential, Gamma, Pareto), (Beta, Uniform, ContinuousBernoulli), _infinite)
+_register_all((Normal, Laplace, Gumbel), (Exponential, Gamma, Pareto), _infinite)
+_register_all((Exponential, Gamma, Beta, ContinuousBernoulli), (Pareto,), _infinite)
+_register_all((Poisson,), (Bernoulli, Binomial), _infinite)
 
 __all__ = ["kl_divergence", "register_kl"]

@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 from jit.eager.namespace import F
-from jit.eager.tensors import Size
 
 from . import constraints
 from .transformed_distribution import TransformedDistribution
@@ -24,7 +23,7 @@ class Kumaraswamy(TransformedDistribution):
         validate_args: As of Distribution.
     """
 
-    arg_constraints = {  # noqa: RUF012
+    arg_constraints = {
         "concentration1": constraints.positive, "concentration0": constraints.positive,
     }  # fmt: skip
     support = constraints.unit_interval

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from jit.eager.namespace import F
-from jit.eager.tensors import Size
 
 from . import constraints
 from .distribution import Distribution
@@ -21,13 +20,14 @@ class Laplace(Distribution):
         validate_args: As of Distribution.
     """
 
-    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}  # noqa: RUF012
+    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.real
     has_rsample = True
 
     def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
         self.loc, self.scale = broadcast_all(loc, scale)
         super().__init__(self.loc.shape, validate_args=validate_args)
+
     @property
     def mean(self) -> Any:
         return self.loc
@@ -40,7 +40,7 @@ class Laplace(Distribution):
     def variance(self) -> Any:
         return 2 * F.square(self.scale)
 
-    def rsample(self, sample_shape: Any = Size()) -> Any:
+    def rsample(self, sample_shape: Any = ()) -> Any:
         shape = self._extended_shape(sample_shape)
         u = F.rand(shape, dtype=self.loc.dtype, device=self.loc.device) - 0.5
         return self.loc - self.scale * F.sign(u) * F.log1p(-F.abs(u) * (2 - 1e-7))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from jit.eager.context import no_grad
 from jit.eager.namespace import F
 from jit.eager.tensors import Size
-from jit.eager.context import no_grad
 from jit.ir.errors import UsageError
 
 from . import constraints
@@ -28,7 +28,7 @@ class LKJCholesky(Distribution):
         UsageError: There are fewer than 2 rows.
     """
 
-    arg_constraints = {"concentration": constraints.positive}  # noqa: RUF012
+    arg_constraints = {"concentration": constraints.positive}
     support = constraints.corr_cholesky
 
     def __init__(self, dim: int, concentration: Any = 1.0, validate_args: bool | None = None) -> None:
@@ -41,7 +41,7 @@ class LKJCholesky(Distribution):
     def _expand_parts(self, made: Any, shape: Size) -> None:
         made.dim = self.dim
 
-    def sample(self, sample_shape: Any = Size()) -> Any:
+    def sample(self, sample_shape: Any = ()) -> Any:
         """Factors by the onion method: the square of the length of each row beside its last is a Beta number."""
         with no_grad():
             rows = F.arange(1, self.dim, dtype=self.concentration.dtype, device=self.concentration.device)

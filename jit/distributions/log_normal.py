@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from jit.eager.namespace import F
-from jit.eager.tensors import Size
 
 from . import constraints
 from .normal import Normal
@@ -22,7 +21,7 @@ class LogNormal(TransformedDistribution):
         validate_args: As of Distribution.
     """
 
-    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}  # noqa: RUF012
+    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.positive
     has_rsample = True
 

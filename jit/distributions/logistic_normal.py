@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from jit.eager.namespace import F
-from jit.eager.tensors import Size
-
 from . import constraints
 from .normal import Normal
 from .transformed_distribution import TransformedDistribution
@@ -22,7 +19,7 @@ class LogisticNormal(TransformedDistribution):
         validate_args: As of Distribution.
     """
 
-    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}  # noqa: RUF012
+    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.simplex
     has_rsample = True
 

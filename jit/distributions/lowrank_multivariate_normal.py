@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 from jit.eager.namespace import F
-from jit.eager.tensors import Size
 from jit.ir.geometry import broadcast_shapes
 
 from . import constraints
@@ -24,7 +23,7 @@ class LowRankMultivariateNormal(Distribution):
         validate_args: As of Distribution.
     """
 
-    arg_constraints = {  # noqa: RUF012
+    arg_constraints = {
         "loc": constraints.real_vector, "cov_factor": constraints.independent(constraints.real, 2),
         "cov_diag": constraints.independent(constraints.positive, 1),
     }  # fmt: skip
@@ -71,7 +70,7 @@ class LowRankMultivariateNormal(Distribution):
         """The inverse of the covariances."""
         return F.cholesky_inverse(self.scale_tril)
 
-    def rsample(self, sample_shape: Any = Size()) -> Any:
+    def rsample(self, sample_shape: Any = ()) -> Any:
         shape, options = self._extended_shape(sample_shape), {"dtype": self.loc.dtype, "device": self.loc.device}
         common = F.randn([*shape[:-1], self.cov_factor.shape[-1], 1], **options)
         own = F.sqrt(self.cov_diag) * F.randn(shape, **options)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from jit.eager.namespace import F
-from jit.eager.tensors import Size
 from jit.eager.context import no_grad
+from jit.eager.namespace import F
 from jit.ir.errors import UsageError
 
 from . import constraints
@@ -92,7 +91,7 @@ class MixtureSameFamily(Distribution):
         found = self._component_distribution.log_prob(self._padded(x))
         return F.logsumexp(found + F.log_softmax(self._mixture_distribution.logits, -1), -1)
 
-    def sample(self, sample_shape: Any = Size()) -> Any:
+    def sample(self, sample_shape: Any = ()) -> Any:
         with no_grad():
             place = len(sample_shape) + len(self._batch_shape)
             chosen = self._mixture_distribution.sample(sample_shape)

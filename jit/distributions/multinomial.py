@@ -29,7 +29,7 @@ class Multinomial(Distribution):
         UsageError: The number of trials is no int.
     """
 
-    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}  # noqa: RUF012
+    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
 
     def __init__(
         self, total_count: int = 1, probs: Any = None, logits: Any = None, validate_args: bool | None = None
@@ -71,7 +71,7 @@ class Multinomial(Distribution):
     def variance(self) -> Any:
         return self.total_count * self.probs * (1 - self.probs)
 
-    def sample(self, sample_shape: Any = Size()) -> Any:
+    def sample(self, sample_shape: Any = ()) -> Any:
         drawn = self._categorical.sample(Size((self.total_count, *sample_shape)))
         return F.sum(F.one_hot(drawn, self._event_shape[0]), 0).to(self.probs.dtype)
 

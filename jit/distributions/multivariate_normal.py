@@ -29,7 +29,7 @@ class MultivariateNormal(Distribution):
         UsageError: Not one of the three is given, or a shape does not do.
     """
 
-    arg_constraints = {  # noqa: RUF012
+    arg_constraints = {
         "loc": constraints.real_vector, "covariance_matrix": constraints.positive_definite,
         "precision_matrix": constraints.positive_definite, "scale_tril": constraints.lower_cholesky,
     }  # fmt: skip
@@ -86,7 +86,7 @@ class MultivariateNormal(Distribution):
     def variance(self) -> Any:
         return F.sum(F.square(self._factor), -1).expand([*self._batch_shape, *self._event_shape])
 
-    def rsample(self, sample_shape: Any = Size()) -> Any:
+    def rsample(self, sample_shape: Any = ()) -> Any:
         shape = self._extended_shape(sample_shape)
         noise = F.randn(shape, dtype=self.loc.dtype, device=self.loc.device)
         return self.loc + F.squeeze(F.matmul(self._factor, F.unsqueeze(noise, -1)), -1)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from jit.eager.namespace import F
-from jit.eager.tensors import Size
 from jit.eager.context import no_grad
+from jit.eager.namespace import F
 from jit.ir.errors import UsageError
 
 from . import constraints
@@ -27,7 +26,7 @@ class NegativeBinomial(Distribution):
         UsageError: Both are given, or none.
     """
 
-    arg_constraints = {  # noqa: RUF012
+    arg_constraints = {
         "total_count": constraints.greater_than_eq(0),
         "probs": constraints.half_open_interval(0.0, 1.0), "logits": constraints.real,
     }  # fmt: skip
@@ -65,7 +64,7 @@ class NegativeBinomial(Distribution):
     def variance(self) -> Any:
         return self.mean / F.sigmoid(-self.logits)
 
-    def sample(self, sample_shape: Any = Size()) -> Any:
+    def sample(self, sample_shape: Any = ()) -> Any:
         with no_grad():
             shape = self._extended_shape(sample_shape)
             return F.poisson(F._standard_gamma(self.total_count.expand(shape)) * F.exp(self.logits))

@@ -21,7 +21,7 @@ class OneHotCategorical(Distribution):
         validate_args: As of Distribution.
     """
 
-    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}  # noqa: RUF012
+    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
     support = constraints.one_hot
     has_enumerate_support = True
 
@@ -62,7 +62,7 @@ class OneHotCategorical(Distribution):
     def _one_hot(self, places: Any) -> Any:
         return F.one_hot(places, self._event_shape[0]).to(self.probs.dtype)
 
-    def sample(self, sample_shape: Any = Size()) -> Any:
+    def sample(self, sample_shape: Any = ()) -> Any:
         return self._one_hot(self._categorical.sample(sample_shape))
 
     def log_prob(self, value: Any) -> Any:
@@ -90,7 +90,7 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
 
     has_rsample = True
 
-    def rsample(self, sample_shape: Any = Size()) -> Any:
+    def rsample(self, sample_shape: Any = ()) -> Any:
         return self.sample(sample_shape) + (self.probs - F.detach(self.probs))
 
 

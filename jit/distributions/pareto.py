@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from jit.eager.namespace import F
-from jit.eager.tensors import Size
 
 from . import constraints
 from .exponential import Exponential
@@ -23,7 +22,7 @@ class Pareto(TransformedDistribution):
         validate_args: As of Distribution.
     """
 
-    arg_constraints = {"alpha": constraints.positive, "scale": constraints.positive}  # noqa: RUF012
+    arg_constraints = {"alpha": constraints.positive, "scale": constraints.positive}
     has_rsample = True
 
     def __init__(self, scale: Any, alpha: Any, validate_args: bool | None = None) -> None:

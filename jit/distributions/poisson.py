@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from jit.eager.namespace import F
-from jit.eager.tensors import Size
 from jit.eager.context import no_grad
+from jit.eager.namespace import F
 
 from . import constraints
 from .exp_family import ExponentialFamily
@@ -21,7 +20,7 @@ class Poisson(ExponentialFamily):
         validate_args: As of Distribution.
     """
 
-    arg_constraints = {"rate": constraints.nonnegative}  # noqa: RUF012
+    arg_constraints = {"rate": constraints.nonnegative}
     support = constraints.nonnegative_integer
 
     def __init__(self, rate: Any, validate_args: bool | None = None) -> None:
@@ -40,7 +39,7 @@ class Poisson(ExponentialFamily):
     def variance(self) -> Any:
         return self.rate
 
-    def sample(self, sample_shape: Any = Size()) -> Any:
+    def sample(self, sample_shape: Any = ()) -> Any:
         with no_grad():
             return F.poisson(self.rate.expand(self._extended_shape(sample_shape)))
 

@@ -28,7 +28,7 @@ class LogitRelaxedBernoulli(Distribution):
         UsageError: Both are given, or none.
     """
 
-    arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}  # noqa: RUF012
+    arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.real
     has_rsample = True
 
@@ -55,7 +55,7 @@ class LogitRelaxedBernoulli(Distribution):
         """The probabilities."""
         return logits_to_probs(self.logits, is_binary=True)
 
-    def rsample(self, sample_shape: Any = Size()) -> Any:
+    def rsample(self, sample_shape: Any = ()) -> Any:
         shape = self._extended_shape(sample_shape)
         probs = clamp_probs(self.probs.expand(shape))
         uniform = clamp_probs(F.rand(shape, dtype=probs.dtype, device=probs.device))
@@ -82,7 +82,7 @@ class RelaxedBernoulli(TransformedDistribution):
         validate_args: As of Distribution.
     """
 
-    arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}  # noqa: RUF012
+    arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.unit_interval
     has_rsample = True
 

@@ -26,7 +26,7 @@ class ExpRelaxedCategorical(Distribution):
         validate_args: As of Distribution.
     """
 
-    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}  # noqa: RUF012
+    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
     support = constraints.real_vector
     has_rsample = True
 
@@ -49,7 +49,7 @@ class ExpRelaxedCategorical(Distribution):
         """The probabilities."""
         return self._categorical.probs
 
-    def rsample(self, sample_shape: Any = Size()) -> Any:
+    def rsample(self, sample_shape: Any = ()) -> Any:
         shape = self._extended_shape(sample_shape)
         uniform = clamp_probs(F.rand(shape, dtype=self.logits.dtype, device=self.logits.device))
         scores = (self.logits - F.log(-F.log(uniform))) / self.temperature
@@ -60,7 +60,9 @@ class ExpRelaxedCategorical(Distribution):
         count = self._event_shape[0]
         scores = self.logits - value * self.temperature
         scores = scores - F.logsumexp(scores, -1, True)
-        temperature = self.temperature if hasattr(self.temperature, "ndim") else F.full_like(scores[..., 0], self.temperature)
+        temperature = (
+            self.temperature if hasattr(self.temperature, "ndim") else F.full_like(scores[..., 0], self.temperature)
+        )
         return math.lgamma(count) + (count - 1) * F.log(temperature) + F.sum(scores, -1)
 
 
@@ -74,7 +76,7 @@ class RelaxedOneHotCategorical(TransformedDistribution):
         validate_args: As of Distribution.
     """
 
-    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}  # noqa: RUF012
+    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
     support = constraints.simplex
     has_rsample = True
 

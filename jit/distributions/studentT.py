@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 from jit.eager.namespace import F
-from jit.eager.tensors import Size
 
 from . import constraints
 from .distribution import Distribution
@@ -23,7 +22,7 @@ class StudentT(Distribution):
         validate_args: As of Distribution.
     """
 
-    arg_constraints = {  # noqa: RUF012
+    arg_constraints = {
         "df": constraints.positive, "loc": constraints.real, "scale": constraints.positive,
     }  # fmt: skip
     support = constraints.real
@@ -46,7 +45,7 @@ class StudentT(Distribution):
         found = F.square(self.scale) * self.df / (self.df - 2)
         return F.where(F.gt(self.df, 2), found, F.where(F.gt(self.df, 1), math.inf, math.nan).to(found.dtype))
 
-    def rsample(self, sample_shape: Any = Size()) -> Any:
+    def rsample(self, sample_shape: Any = ()) -> Any:
         shape = self._extended_shape(sample_shape)
         noise = F.randn(shape, dtype=self.df.dtype, device=self.df.device)
         squares = 2 * F._standard_gamma((self.df / 2).expand(shape))

@@ -31,7 +31,7 @@ class TransformedDistribution(Distribution):
     -0.9189385175704956
     """
 
-    arg_constraints: Any = {}  # noqa: RUF012
+    arg_constraints: Any = {}
 
     def __init__(self, base_distribution: Any, transforms: Any, validate_args: bool | None = None) -> None:
         self.transforms = [transforms] if isinstance(transforms, Transform) else list(transforms)
@@ -47,7 +47,9 @@ class TransformedDistribution(Distribution):
             kept = len(expanded) - len(base_distribution.event_shape)
             base_distribution = base_distribution.expand(expanded[:kept])
         missing = together.domain.event_dim - len(base_distribution.event_shape)
-        self.base_dist = Independent(base_distribution, missing) if missing > 0 else base_distribution
+        self.base_dist: Any = base_distribution
+        if missing > 0:
+            self.base_dist = Independent(base_distribution, missing)
         gained = together.codomain.event_dim - together.domain.event_dim
         event = max(together.codomain.event_dim, len(self.base_dist.event_shape) + gained)
         super().__init__(shape[: len(shape) - event], shape[len(shape) - event :], validate_args)
@@ -75,11 +77,11 @@ class TransformedDistribution(Distribution):
         missing = len(self._event_shape) - found.event_dim
         return constraints.independent(found, missing) if missing > 0 else found
 
-    def sample(self, sample_shape: Any = Size()) -> Any:
+    def sample(self, sample_shape: Any = ()) -> Any:
         with no_grad():
             return self._transformed(self.base_dist.sample(sample_shape))
 
-    def rsample(self, sample_shape: Any = Size()) -> Any:
+    def rsample(self, sample_shape: Any = ()) -> Any:
         return self._transformed(self.base_dist.rsample(sample_shape))
 
     def _transformed(self, x: Any) -> Any:
@@ -113,7 +115,6 @@ class TransformedDistribution(Distribution):
 
     def icdf(self, value: Any) -> Any:
         return self._transformed(self.base_dist.icdf(self._monotone(value)))
-
 
 
 __all__ = ["TransformedDistribution"]

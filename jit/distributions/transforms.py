@@ -119,7 +119,7 @@ class _Inverse(Transform):
 
     domain = property(lambda self: self._transform.codomain)
     codomain = property(lambda self: self._transform.domain)
-    bijective = property(lambda self: self._transform.bijective)  # type: ignore[assignment]
+    bijective = property(lambda self: self._transform.bijective)
     sign = property(lambda self: self._transform.sign)
     inv = property(lambda self: self._transform)
 
@@ -168,7 +168,7 @@ class ComposeTransform(Transform):
     __hash__ = object.__hash__
 
     @property
-    def domain(self) -> Any:  # type: ignore[override]
+    def domain(self) -> Any:
         """The set that the first takes, of as many dims as all need."""
         if not self.parts:
             return constraints.real
@@ -178,7 +178,7 @@ class ComposeTransform(Transform):
         return _widened(self.parts[0].domain, dims)
 
     @property
-    def codomain(self) -> Any:  # type: ignore[override]
+    def codomain(self) -> Any:
         """The set that the last gives, likewise."""
         if not self.parts:
             return constraints.real
@@ -266,7 +266,7 @@ class IndependentTransform(Transform):
 
     domain = property(lambda s: constraints.independent(s.base_transform.domain, s.reinterpreted_batch_ndims))
     codomain = property(lambda s: constraints.independent(s.base_transform.codomain, s.reinterpreted_batch_ndims))
-    bijective = property(lambda self: self.base_transform.bijective)  # type: ignore[assignment]
+    bijective = property(lambda self: self.base_transform.bijective)
     sign = property(lambda self: self.base_transform.sign)
 
     def _call(self, x: Any) -> Any:

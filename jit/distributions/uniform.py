@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 from jit.eager.namespace import F
-from jit.eager.tensors import Size
 
 from . import constraints
 from .distribution import Distribution
@@ -28,7 +27,7 @@ class Uniform(Distribution):
     has_rsample = True
 
     @property
-    def arg_constraints(self) -> Any:  # type: ignore[override]
+    def arg_constraints(self) -> Any:
         """The sets of the bounds."""
         return {"low": constraints.less_than(self.high), "high": constraints.greater_than(self.low)}
 
@@ -60,7 +59,7 @@ class Uniform(Distribution):
         made._validate_args = self._validate_args
         return made
 
-    def rsample(self, sample_shape: Any = Size()) -> Any:
+    def rsample(self, sample_shape: Any = ()) -> Any:
         shape = self._extended_shape(sample_shape)
         return self.low + F.rand(shape, dtype=self.low.dtype, device=self.low.device) * (self.high - self.low)
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from jit.eager.namespace import F
-from jit.eager.tensors import Size
 from jit.eager.context import no_grad
+from jit.eager.namespace import F
 from jit.ir import dtypes
 
 from . import constraints
@@ -27,13 +26,14 @@ class VonMises(Distribution):
         validate_args: As of Distribution.
     """
 
-    arg_constraints = {"loc": constraints.real, "concentration": constraints.positive}  # noqa: RUF012
+    arg_constraints = {"loc": constraints.real, "concentration": constraints.positive}
     support = constraints.real
     has_rsample = False
 
     def __init__(self, loc: Any, concentration: Any, validate_args: bool | None = None) -> None:
         self.loc, self.concentration = broadcast_all(loc, concentration)
         super().__init__(self.loc.shape, validate_args=validate_args)
+
     @property
     def mean(self) -> Any:
         return self.loc
@@ -52,7 +52,7 @@ class VonMises(Distribution):
         k = self.concentration
         return k * (F.cos(value - self.loc) - 1) - math.log(2 * math.pi) - F.log(F.special_i0e(k))
 
-    def sample(self, sample_shape: Any = Size()) -> Any:
+    def sample(self, sample_shape: Any = ()) -> Any:
         """Angles, by the method of Best and Fisher: the first of PROPOSALS proposals that is accepted."""
         with no_grad():
             shape = self._extended_shape(sample_shape)

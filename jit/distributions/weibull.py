@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from jit.eager.namespace import F
-from jit.eager.tensors import Size
 
 from . import constraints
 from .exponential import Exponential
@@ -23,7 +22,7 @@ class Weibull(TransformedDistribution):
         validate_args: As of Distribution.
     """
 
-    arg_constraints = {"scale": constraints.positive, "concentration": constraints.positive}  # noqa: RUF012
+    arg_constraints = {"scale": constraints.positive, "concentration": constraints.positive}
     support = constraints.positive
     has_rsample = True
 

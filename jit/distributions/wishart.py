@@ -29,7 +29,7 @@ class Wishart(ExponentialFamily):
         UsageError: Not one of the three is given, or there are too few degrees of freedom.
     """
 
-    arg_constraints = {  # noqa: RUF012
+    arg_constraints = {
         "covariance_matrix": constraints.positive_definite, "precision_matrix": constraints.positive_definite,
         "scale_tril": constraints.lower_cholesky, "df": constraints.greater_than(0),
     }  # fmt: skip
@@ -93,7 +93,7 @@ class Wishart(ExponentialFamily):
         diagonal = F.diagonal(v, 0, -2, -1)
         return self._wide_df() * (F.square(v) + F.unsqueeze(diagonal, -1) * F.unsqueeze(diagonal, -2))
 
-    def rsample(self, sample_shape: Any = Size()) -> Any:
+    def rsample(self, sample_shape: Any = ()) -> Any:
         """Matrices by the decomposition of Bartlett."""
         size = self._event_shape[-1]
         shape = Size((*sample_shape, *self._batch_shape, size))

@@ -117,6 +117,10 @@ class Layer:
         with tracing(self):
             yield self
 
+    def again(self) -> Layer:
+        """A layer of as many samples, upon whoever is the recorder now."""
+        return Layer(self.size, self._run, self._apply_function, self.randomness)
+
     def is_within(self, recorder: Any) -> bool:
         """Whether this layer is the recorder, or one of those that get what the recorder runs."""
         while isinstance(recorder, Layer):

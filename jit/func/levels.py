@@ -82,7 +82,7 @@ def _beneath(function: Products, reals: list[Tensor], added: Sequence[Layer], ow
     fronts, places = list(range(len(added))), list(range(own, own + len(added)))
     moved = [F.movedim(real, places, fronts) if own else real for real in reals]
     with ExitStack() as running:
-        layers = [running.enter_context(Layer(layer.size, layer.randomness).running()) for layer in added]
+        layers = [running.enter_context(layer.again().running()) for layer in added]
         found = function([_raised(layers, real) for real in moved])
         results = [_lowered(layers, result) for result in found]
     return [F.movedim(result, fronts, places) if own else result for result in results]

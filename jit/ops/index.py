@@ -392,6 +392,12 @@ rrelu rrelu_: jit nn.functional
 draws
 _begin_draw:
 _random_word:
+variates
+_standard_gamma: jit
+_standard_gamma_grad: jit
+_sample_dirichlet: jit
+poisson: jit
+binomial: jit
 packing
 _pack_padded_sequence: jit
 _pack_padded_sequence_backward: jit
@@ -707,10 +713,4 @@ windows
 bartlett_window: jit
 blackman_window: jit
 kaiser_window: jit
-variates
-_standard_gamma: jit
-_standard_gamma_grad: jit
-_sample_dirichlet: jit
-poisson: jit
-binomial: jit
 """
