@@ -160,7 +160,9 @@ def poisson(m: Numpy, state: RandomState, self: Array) -> tuple[Array, int]:
     _require(m, "poisson", rate >= 0, "rates must not be negative")
     uniform, blocks = _uniform(m, state, self.shape)
     positive = m.maximum(rate, 1e-300)
-    found = _least_count(m, m.special.pdtrik(uniform, positive), lambda count: m.special.pdtr(count, positive) >= uniform)
+    found = _least_count(
+        m, m.special.pdtrik(uniform, positive), lambda count: m.special.pdtr(count, positive) >= uniform
+    )
     return m.where(rate > 0, found, 0).astype(self.dtype), blocks
 
 

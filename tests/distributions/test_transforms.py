@@ -63,7 +63,8 @@ def test_volume(name):
 @pytest.mark.parametrize(
     ("constraint", "vector"),
     [
-        (c.real, X), (c.positive, X), (c.nonnegative, X), (c.unit_interval, X), (c.simplex, X), (c.interval(-1.0, 2.0), X),
+        (c.real, X), (c.positive, X), (c.nonnegative, X), (c.unit_interval, X), (c.simplex, X),
+        (c.interval(-1.0, 2.0), X),
         (c.greater_than(1.0), X), (c.less_than(-1.0), X), (c.corr_cholesky, X), (c.real_vector, X),
         (c.independent(c.positive, 1), X), (c.lower_cholesky, jit.outer(X, X) + X),
         (c.positive_definite, jit.outer(X, X) + X), (c.cat([c.positive, c.real], 0, [1, 2]), X),
