@@ -184,7 +184,7 @@ class _IntegerGreaterThanEq(_GreaterThanEq):
         return super().check(value) & F.eq(value, F.floor(value))
 
 
-class _Multinomial(Constraint):
+class _Counts(Constraint):
     """Counts whose sum is at most a bound.
 
     Args:
@@ -322,7 +322,7 @@ nonnegative = _GreaterThanEq(0.0)
 greater_than = _GreaterThan
 greater_than_eq = _GreaterThanEq
 less_than = _LessThan
-multinomial = _Multinomial
+multinomial = _Counts
 unit_interval = _Interval(0.0, 1.0)
 interval = _Interval
 half_open_interval = _HalfOpenInterval

@@ -55,7 +55,7 @@ class Multinomial(Distribution):
 
     @property
     def logits(self) -> Any:
-        """Their logarithms."""
+        """Logarithms of the probabilities."""
         return self._categorical.logits
 
     @property

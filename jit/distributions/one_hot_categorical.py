@@ -39,7 +39,7 @@ class OneHotCategorical(Distribution):
 
     @property
     def logits(self) -> Any:
-        """Their logarithms."""
+        """Logarithms of the probabilities."""
         return self._categorical.logits
 
     @property

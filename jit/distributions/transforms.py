@@ -327,7 +327,7 @@ class ReshapeTransform(Transform):
         return Size((*shape[: len(shape) - len(self.out_shape)], *self.in_shape))
 
 
-class _Same(Transform):
+class _Plain(Transform):
     """A transform without parameters, equal to all others of its class."""
 
     bijective = True
@@ -339,7 +339,7 @@ class _Same(Transform):
     __hash__ = object.__hash__
 
 
-class ExpTransform(_Same):
+class ExpTransform(_Plain):
     """x -> exp(x)."""
 
     codomain = constraints.positive
@@ -392,7 +392,7 @@ def _are_equal(one: Any, other: Any) -> bool:
     return bool(found.all()) if hasattr(found, "all") else bool(found)
 
 
-class SigmoidTransform(_Same):
+class SigmoidTransform(_Plain):
     """x -> 1 / (1 + exp(-x))."""
 
     codomain = constraints.unit_interval
@@ -408,7 +408,7 @@ class SigmoidTransform(_Same):
         return -F.softplus(-x) - F.softplus(x)
 
 
-class SoftplusTransform(_Same):
+class SoftplusTransform(_Plain):
     """x -> log(1 + exp(x))."""
 
     codomain = constraints.positive
@@ -423,7 +423,7 @@ class SoftplusTransform(_Same):
         return -F.softplus(-x)
 
 
-class TanhTransform(_Same):
+class TanhTransform(_Plain):
     """x -> tanh(x)."""
 
     codomain = constraints.interval(-1.0, 1.0)
@@ -438,7 +438,7 @@ class TanhTransform(_Same):
         return 2 * (math.log(2.0) - x - F.softplus(-2 * x))
 
 
-class AbsTransform(_Same):
+class AbsTransform(_Plain):
     """x -> |x|; the inverse gives the positive one."""
 
     codomain, bijective, _sign = constraints.positive, False, 0
@@ -495,7 +495,7 @@ class AffineTransform(Transform):
     __hash__ = object.__hash__
 
 
-class SoftmaxTransform(_Same):
+class SoftmaxTransform(_Plain):
     """x -> softmax(x); it takes logarithms of shares to shares, and is no bijection."""
 
     domain, codomain, bijective, _sign = constraints.real_vector, constraints.simplex, False, 0
@@ -507,7 +507,7 @@ class SoftmaxTransform(_Same):
         return F.log(y)
 
 
-class StickBreakingTransform(_Same):
+class StickBreakingTransform(_Plain):
     """Vectors to shares, one more than they have elements: each breaks its part off what is left of a stick."""
 
     domain, codomain, _sign = constraints.real_vector, constraints.simplex, 0
@@ -537,7 +537,7 @@ class StickBreakingTransform(_Same):
         return Size((*shape[:-1], shape[-1] - 1))
 
 
-class LowerCholeskyTransform(_Same):
+class LowerCholeskyTransform(_Plain):
     """Matrices to lower triangles with a positive diagonal, whose logarithm it takes."""
 
     domain, codomain, _sign = constraints.independent(constraints.real, 2), constraints.lower_cholesky, 0
@@ -549,7 +549,7 @@ class LowerCholeskyTransform(_Same):
         return F.tril(y, -1) + F.diag_embed(F.log(F.diagonal(y, 0, -2, -1)))
 
 
-class PositiveDefiniteTransform(_Same):
+class PositiveDefiniteTransform(_Plain):
     """Matrices to positive definite ones, by their Cholesky factors."""
 
     domain, codomain, _sign = constraints.independent(constraints.real, 2), constraints.positive_definite, 0
@@ -562,7 +562,7 @@ class PositiveDefiniteTransform(_Same):
         return LowerCholeskyTransform().inv(F.linalg_cholesky(y))
 
 
-class CorrCholeskyTransform(_Same):
+class CorrCholeskyTransform(_Plain):
     """Vectors to Cholesky factors of correlations: tanh of each breaks its part off the square of a row."""
 
     domain, codomain, _sign = constraints.real_vector, constraints.corr_cholesky, 0

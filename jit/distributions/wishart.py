@@ -72,7 +72,7 @@ class Wishart(ExponentialFamily):
 
     @property
     def precision_matrix(self) -> Any:
-        """Its inverse."""
+        """The inverse of the scale."""
         return self._normal.precision_matrix
 
     def _wide_df(self) -> Any:
