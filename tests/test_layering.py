@@ -32,7 +32,7 @@ FLOORS = (
     ("tracing", "optim"),
     ("artifacts", "native", "compiler", "onnx"),
     ("inspection", "files"),
-    ("hub", "serialization"),
+    ("hub", "serialization", "distributions"),
     ("utils",),
     ("func",),
     ("jit",),  # the package itself, `from jit import tensor`

@@ -4,6 +4,7 @@ from jit import amp as amp
 from jit import artifacts as artifacts
 from jit import backends as backends
 from jit import compiler as compiler
+from jit import distributions as distributions
 from jit import export as export
 from jit import fft as fft
 from jit import files as files
