@@ -124,8 +124,8 @@ _load, _loadable = _late(
         "tracing.verifying": "verify",
     },
     (
-        "amp", "artifacts", "backends", "compiler", "export", "fft", "files", "func", "fx", "hub", "inspection",
-        "linalg", "nn", "onnx", "optim", "overrides", "passes", "random", "runtime", "serialization", "signal",
+        "amp", "artifacts", "backends", "compiler", "distributions", "export", "fft", "files", "func", "fx", "hub",
+        "inspection", "linalg", "nn", "onnx", "optim", "overrides", "passes", "random", "runtime", "serialization", "signal",
         "special", "tracing", "types", "utils",
     ),
     _partial(_member, "jit"),
