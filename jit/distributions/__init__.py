@@ -15,29 +15,48 @@ from jit.late import elsewhere
 
 from . import constraints, transforms
 from .combining import (
-    ExpRelaxedCategorical, Independent, LogitRelaxedBernoulli, LogNormal, MixtureSameFamily, RelaxedBernoulli,
-    RelaxedOneHotCategorical, TransformedDistribution,
+    ExpRelaxedCategorical,
+    Independent,
+    LogitRelaxedBernoulli,
+    LogNormal,
+    MixtureSameFamily,
+    RelaxedBernoulli,
+    RelaxedOneHotCategorical,
+    TransformedDistribution,
 )  # fmt: skip
 from .continuous import Cauchy, Exponential, Gumbel, HalfNormal, Laplace, Normal, Uniform
 from .discrete import (
-    Bernoulli, Binomial, Categorical, Geometric, Multinomial, OneHotCategorical, OneHotCategoricalStraightThrough,
+    Bernoulli,
+    Binomial,
+    Categorical,
+    Geometric,
+    Multinomial,
+    OneHotCategorical,
+    OneHotCategoricalStraightThrough,
 )  # fmt: skip
 from .distribution import Distribution, ExponentialFamily
 from .gammas import Beta, Chi2, Dirichlet, Gamma, Poisson, StudentT
 from .kl import kl_divergence, register_kl
 from .multivariate import MultivariateNormal
 from .transforms import (
-    AffineTransform, ComposeTransform, ExpTransform, SigmoidTransform, TanhTransform, Transform, identity_transform,
+    AffineTransform,
+    ComposeTransform,
+    ExpTransform,
+    SigmoidTransform,
+    TanhTransform,
+    Transform,
+    identity_transform,
 )  # fmt: skip
 
 _PATHS = {
-    "combining": "independent log_normal mixture_same_family relaxed_bernoulli relaxed_categorical transformed_distribution",
+    "combining":
+        "independent log_normal mixture_same_family relaxed_bernoulli relaxed_categorical transformed_distribution",
     "continuous": "cauchy exponential gumbel half_normal laplace normal uniform",
     "discrete": "bernoulli binomial categorical geometric multinomial one_hot_categorical",
     "distribution": "exp_family utils",
     "gammas": "beta chi2 dirichlet gamma poisson studentT",
     "multivariate": "multivariate_normal",
-}
+}  # fmt: skip
 """Our module -> the modules that PyTorch has instead, which programs import from."""
 
 for _place, _names in _PATHS.items():

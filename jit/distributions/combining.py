@@ -6,7 +6,6 @@ import math
 from typing import Any, ClassVar
 
 from jit.eager import context
-from jit.eager.namespace import F
 from jit.ir.errors import UsageError
 
 from . import constraints

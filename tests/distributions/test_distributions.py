@@ -182,7 +182,7 @@ def test_gradients_flow_through_draws_where_they_can():
     assert not d.Normal(loc, scale).sample().requires_grad
     logits = p.log().requires_grad_()
     d.RelaxedOneHotCategorical(jit.tensor(0.5), logits=logits).rsample().max().backward()
-    assert bool((logits.grad.abs().sum() > 0))
+    assert bool(logits.grad.abs().sum() > 0)
     with pytest.raises(jit.UsageError, match="detach"):
         d.Gamma(loc, 1.0).rsample()
 

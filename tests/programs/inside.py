@@ -20,13 +20,13 @@ import traceback
 import warnings
 from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 from unittest.mock import MagicMock
 
+import draws
 import numpy as np
 import torch
-
-import draws
 
 warnings.filterwarnings("ignore")
 
@@ -83,11 +83,29 @@ class MockFinder:
         return ModuleSpec(name, self, is_package=True) if name.partition(".")[0] == self.name else None  # type: ignore[arg-type]
 
     def create_module(self, spec: ModuleSpec) -> Any:
-        """The mock."""
-        return MagicMock(name=spec.name)
+        """The mock: names that begin with a capital are classes, from which programs derive."""
+        made = ModuleType(spec.name)
+        vars(made).update(__getattr__=_mocked, __all__=[])
+        return made
 
     def exec_module(self, module: Any) -> None:
         """Nothing has to run."""
+
+
+class Mocked:
+    """A class that accepts everything."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        pass
+
+    def __getattr__(self, name: str) -> Any:
+        return MagicMock(name=name)
+
+
+def _mocked(name: str) -> Any:
+    if name.startswith("__"):
+        raise AttributeError(name)
+    return type(name, (Mocked,), {}) if name[0].isupper() else MagicMock(name=name)
 
 
 def floats(*sizes: int) -> Any:

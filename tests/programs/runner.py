@@ -27,10 +27,12 @@ ROOT = HERE.parents[1]
 RELATIVE, ABSOLUTE = 1e-4, 1e-6
 """The tolerances, the same for every program."""
 _TRACED = re.compile(r"traced: (\w+), (\d+) of (\d+) calls from recordings(?:; not traced any more: (.*))?")
+CHUNK = 16
+"""Programs that run with torch before they run through the door."""
 _WARM = 4
 """Calls of a module before each is answered by a recording: two run as they are, two are recorded."""
 TIMEOUT = 240
-"""Seconds until a run counts as failed."""
+"""Seconds until a run counts as fresh."""
 
 
 @dataclass
@@ -152,7 +154,9 @@ def _read(place: Path, stderr: str) -> Run:
 
 def _reason(stderr: str) -> str:
     """The end of a traceback, its message's first line last."""
-    lines = [each for each in stderr.rstrip().splitlines() if not each.startswith(("as_torch:", "  missing:", "  note:"))]
+    lines = [
+        each for each in stderr.rstrip().splitlines() if not each.startswith(("as_torch:", "  missing:", "  note:"))
+    ]
     ends = [i for i, line in enumerate(lines) if re.match(r"[\w.]*(Error|Exception|Interrupt)\b", line)]
     return "\n".join(lines[: ends[-1] + 1][-12:]) if ends else "\n".join(lines[-12:])
 
@@ -172,18 +176,27 @@ def judge(name: str, order: dict[str, Any], torch: Run, options: argparse.Namesp
 
 def with_torch(orders: Sequence[dict[str, Any]], options: argparse.Namespace) -> list[Run]:
     """The runs with torch, from the cache where they are there."""
-    texts = "".join((HERE / name).read_text() for name in ("inside.py", "draws.py"))
-    keys = [hashlib.sha256((json.dumps(order, sort_keys=True) + texts).encode()).hexdigest()[:24] for order in orders]
-    cached = [options.folder / "results" / f"{key}.json" for key in keys]
+    cached = [_kept(order, options) for order in orders]
     (options.folder / "results").mkdir(exist_ok=True)
     lacking = [(order, path) for order, path in zip(orders, cached, strict=True) if not path.exists()]
+    fresh: dict[Path, Run] = {}
     shares = [lacking[start :: options.jobs] for start in range(options.jobs)]
     with ThreadPoolExecutor(options.jobs) as pool:
-        made = pool.map(lambda share: run_all([options.torch, "-W", "ignore"], [o for o, _ in share]), filter(None, shares))
+        made = pool.map(
+            lambda share: run_all([options.torch, "-W", "ignore"], [o for o, _ in share]), filter(None, shares)
+        )
         for share, runs in zip(filter(None, shares), made, strict=True):
             for (_, path), each in zip(share, runs, strict=True):
-                path.write_text(json.dumps(each.__dict__))
-    return [Run(**json.loads(path.read_text())) for path in cached]
+                if not each.error:
+                    path.write_text(json.dumps(each.__dict__))
+                fresh[path] = each
+    return [fresh.get(path) or Run(**json.loads(path.read_text())) for path in cached]
+
+
+def _kept(order: dict[str, Any], options: argparse.Namespace) -> Path:
+    """The file that keeps a program's result with torch."""
+    text = json.dumps(order, sort_keys=True) + (HERE / "draws.py").read_text()
+    return Path(options.folder / "results" / f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.json")
 
 
 def main() -> None:
@@ -193,6 +206,7 @@ def main() -> None:
     parser.add_argument("--torch", required=True, help="an interpreter with torch")
     parser.add_argument("--door", default=sys.executable, help="an interpreter for the door; this one if left out")
     parser.add_argument("--only", default="", help="a regular expression that names have to match")
+    parser.add_argument("--known", action="store_true", help="only programs whose results with torch are kept")
     parser.add_argument("--trace", action="store_true", help="run everything traced, too")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--list", type=Path, default=HERE / "programs.toml")
@@ -210,9 +224,12 @@ def judged(options: argparse.Namespace) -> Iterator[Verdict]:
     chosen = {name: order for name, order in programs(options.list).items() if re.search(options.only, name)}
     for order in chosen.values():
         order |= {"folder": str(options.folder / order["repository"].replace("/", "+")), "shared": True}
-    runs = with_torch(list(chosen.values()), options)
-    with ThreadPoolExecutor(options.jobs) as pool:
-        yield from pool.map(lambda each: judge(*each[0], each[1], options), zip(chosen.items(), runs, strict=True))
+    names = [name for name, order in chosen.items() if not options.known or _kept(order, options).exists()]
+    for start in range(0, len(names), CHUNK):
+        part = names[start : start + CHUNK]
+        runs = with_torch([chosen[name] for name in part], options)
+        with ThreadPoolExecutor(options.jobs) as pool:
+            yield from pool.map(lambda name, run: judge(name, chosen[name], run, options), part, runs)
 
 
 def counts(verdicts: Sequence[Verdict]) -> str:

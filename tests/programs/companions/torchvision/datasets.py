@@ -15,7 +15,9 @@ class RandomImages(Dataset):
 
     sizes: tuple[int, ...] = (1, 28, 28)
 
-    def __init__(self, root: Any = None, train: bool = True, transform: Callable[[Any], Any] | None = None, **ignored: Any) -> None:
+    def __init__(
+        self, root: Any = None, train: bool = True, transform: Callable[[Any], Any] | None = None, **ignored: Any
+    ) -> None:
         draws = np.random.RandomState(int(train))
         self.images = torch.from_numpy(draws.random_sample((64, *self.sizes)).astype(np.float32))
         self.labels = draws.randint(0, 10, 64).tolist()
