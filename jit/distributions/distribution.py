@@ -153,7 +153,7 @@ class ExponentialFamily(Distribution):
 def broadcast_all(*values: Any) -> tuple[Any, ...]:
     """Parameters as tensors of the same sizes."""
     first = next((each for each in values if isinstance(each, Tensor)), None)
-    options = {} if first is None else {"dtype": first.dtype, "device": first.device}
+    options: dict[str, Any] = {} if first is None else {"dtype": first.dtype, "device": first.device}
     made = [each if isinstance(each, Tensor) else tensor(float(each), **options) for each in values]
     return tuple(F.broadcast_tensors(made))
 

@@ -16,6 +16,8 @@ from torch.nn import functional
 from torch.utils.data import sampler
 
 _rng = np.random.RandomState(0)
+_seeds = np.random.RandomState(0)
+"""The source of `random_`, from which libraries also draw seeds of their own, each when it likes."""
 
 
 def seed(number: int) -> None:
@@ -94,7 +96,7 @@ def _randint(*bounds: Any, low: Any = 0, high: Any = None, size: Any = None, **o
 
 def _random(shape: Any, start: int = 0, to: Any = None) -> Any:
     low, high = (0, start or 2**24) if to is None else (start, to)
-    return _rng.randint(low, high, shape)
+    return _seeds.randint(low, high, shape)
 
 
 def _geometric(shape: Any, p: float) -> Any:
@@ -139,7 +141,9 @@ def _without_dropout(cls: Any, name: str) -> None:
 
 
 def _attend(original: Callable[..., Any]) -> Callable[..., Any]:
-    def attend(query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, *rest: Any, **named: Any) -> Any:
+    def attend(
+        query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, *rest: Any, **named: Any
+    ) -> Any:
         return original(query, key, value, attn_mask, 0.0, *rest, **named)
 
     return attend
