@@ -35,7 +35,7 @@ from jit.ir.sizes import any_symbolic, only_if
 from jit.ir.types import UNDEFINED, TensorType
 
 from .convolving import ConvGeometry, by_input, by_weight, forward, window_of
-from .patches import by_patches, lie_side_by_side, patches_by_weight
+from .side_by_side import by_patches, lie_side_by_side, patches_by_weight
 
 if TYPE_CHECKING:
     from jit.ir.types import Type
