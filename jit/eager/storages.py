@@ -235,8 +235,19 @@ STORAGES: dict[str, type[TypedStorage]] = {
     for dtype in dtypes.ALL
 }
 """The classes by their names, `FloatStorage` and so on."""
-globals().update(STORAGES)
-Storage = STORAGES["FloatStorage"]
+BFloat16Storage = STORAGES["BFloat16Storage"]
+BoolStorage = STORAGES["BoolStorage"]
+ByteStorage = STORAGES["ByteStorage"]
+CharStorage = STORAGES["CharStorage"]
+ComplexDoubleStorage = STORAGES["ComplexDoubleStorage"]
+ComplexFloatStorage = STORAGES["ComplexFloatStorage"]
+DoubleStorage = STORAGES["DoubleStorage"]
+FloatStorage = STORAGES["FloatStorage"]
+HalfStorage = STORAGES["HalfStorage"]
+IntStorage = STORAGES["IntStorage"]
+LongStorage = STORAGES["LongStorage"]
+ShortStorage = STORAGES["ShortStorage"]
+Storage = FloatStorage
 
 
 def kind_of(dtype: DType) -> type[TypedStorage]:

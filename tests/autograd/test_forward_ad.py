@@ -1,10 +1,14 @@
 """Forward derivatives through duals, held against `jit.autograd.functional.jvp`."""
 
+from typing import Any
+
 import pytest
 
 import jit
 from jit.autograd import forward_ad
 from jit.autograd.functional import jvp
+
+unpack: Any = forward_ad.unpack_dual
 
 FUNCTIONS = {
     "product": lambda x: x * x.sum(),
@@ -22,7 +26,7 @@ def test_the_tangent_is_the_product_of_jacobian_and_direction(function):
     direction = jit.tensor([1.0, 0.0, -2.0, 0.5], dtype=jit.float64)
     result, expected = jvp(function, x, direction)
     with forward_ad.dual_level():
-        found = forward_ad.unpack_dual(function(forward_ad.make_dual(x, direction)))
+        found = unpack(function(forward_ad.make_dual(x, direction)))
     assert jit.allclose(found.primal, result)
     assert jit.allclose(found.tangent, expected)
 
@@ -31,28 +35,28 @@ def test_several_duals_add_up():
     a, b = jit.tensor([2.0]), jit.tensor([3.0])
     with forward_ad.dual_level():
         x, y = forward_ad.make_dual(a, jit.tensor([1.0])), forward_ad.make_dual(b, jit.tensor([10.0]))
-        assert forward_ad.unpack_dual(x * y).tangent.tolist() == [3.0 + 20.0]
-        assert forward_ad.unpack_dual(y * y).tangent.tolist() == [60.0]
+        assert unpack(x * y).tangent.tolist() == [3.0 + 20.0]
+        assert unpack(y * y).tangent.tolist() == [60.0]
 
 
 def test_what_a_dual_is_and_what_depends_on_none():
     x, direction = jit.tensor([1.0, 2.0]), jit.tensor([1.0, 0.0])
     with forward_ad.dual_level():
         dual = forward_ad.make_dual(x, direction)
-        assert forward_ad.unpack_dual(dual).tangent is direction
+        assert unpack(dual).tangent is direction
         assert dual.data_ptr() == x.data_ptr()
         dual.mul_(3)
-        assert x.tolist() == [3.0, 6.0] and forward_ad.unpack_dual(dual).tangent.tolist() == [3.0, 0.0]
-        assert forward_ad.unpack_dual(x).tangent is None
+        assert x.tolist() == [3.0, 6.0] and unpack(dual).tangent.tolist() == [3.0, 0.0]
+        assert unpack(x).tangent is None
         other = jit.ones(2, requires_grad=True)
-        assert forward_ad.unpack_dual(other * 2).tangent is None
-    assert forward_ad.unpack_dual(dual).tangent is None
+        assert unpack(other * 2).tangent is None
+    assert unpack(dual).tangent is None
 
 
 def test_gradients_of_a_tangent():
     x, direction = jit.tensor([1.0, 2.0], requires_grad=True), jit.tensor([1.0, 1.0], requires_grad=True)
     with forward_ad.dual_level():
-        tangent = forward_ad.unpack_dual(forward_ad.make_dual(x, direction) ** 3).tangent
+        tangent = unpack(forward_ad.make_dual(x, direction) ** 3).tangent
         (by_x, by_direction) = jit.grad(tangent.sum(), [x, direction])
     assert by_direction.tolist() == [3.0, 12.0]
     assert by_x.tolist() == [6.0, 12.0]

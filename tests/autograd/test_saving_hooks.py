@@ -1,5 +1,7 @@
 """Blocks that change how tensors are saved for backward, and the other names by which libraries reach autograd."""
 
+from typing import Any
+
 import pytest
 
 import jit
@@ -61,10 +63,11 @@ def test_gradients_can_be_deleted():
 
 
 def test_callbacks_of_the_engine():
+    engine: Any = vars(Variable)["_execution_engine"]
     seen = []
     x = jit.ones(1, requires_grad=True)
     y = x * 2
-    y.register_hook(lambda g: Variable._execution_engine.queue_callback(lambda: seen.append(x.grad.item())))
+    y.register_hook(lambda g: engine.queue_callback(lambda: seen.append(x.grad.item())))
     y.sum().backward()
     assert seen == [2.0]
 
@@ -115,6 +118,8 @@ def test_checkpoints_run_in_two_blocks():
 
 def test_gradcheck_takes_all_options():
     x = jit.tensor([1.0, 2.0], dtype=jit.float64, requires_grad=True)
-    options = {"nondet_tol": 1e-3, "check_undefined_grad": False, "check_batched_grad": True, "fast_mode": True}
+    options: dict[str, Any] = dict(
+        nondet_tol=1e-3, check_undefined_grad=False, check_batched_grad=True, fast_mode=True
+    )
     assert jit.autograd.gradcheck(lambda x: x.sin(), x, check_forward_ad=True, **options)
     assert jit.autograd.gradgradcheck(lambda x: x.sin(), x, gen_non_contig_grad_outputs=True, **options)

@@ -161,7 +161,8 @@ CENTRE = np.array([0.5, -1.0, 2.0])
 def test_normal_vectors(name):
     given = {"covariance_matrix": SPREAD, "precision_matrix": np.linalg.inv(SPREAD),
              "scale_tril": np.linalg.cholesky(SPREAD)}  # fmt: skip
-    ours = d.MultivariateNormal(jit.from_numpy(CENTRE), **{name: jit.from_numpy(given[name])})
+    spread: dict[str, Any] = {name: jit.from_numpy(given[name])}
+    ours = d.MultivariateNormal(jit.from_numpy(CENTRE), **spread)
     scipy = stats.multivariate_normal(CENTRE, SPREAD)
     values = drawn(ours)
     close(ours.log_prob(jit.from_numpy(values[:9])), scipy.logpdf(values[:9]))
@@ -174,7 +175,8 @@ def test_normal_vectors(name):
 
 def test_normal_vectors_of_low_rank():
     factor, diagonal = np.array([[1.0, 0.2], [0.5, -0.3], [0.1, 0.9]]), np.array([0.5, 1.0, 1.5])
-    ours = d.LowRankMultivariateNormal(*map(jit.from_numpy, (CENTRE, factor, diagonal)))
+    parts: Any = map(jit.from_numpy, (CENTRE, factor, diagonal))
+    ours = d.LowRankMultivariateNormal(*parts)
     scipy = stats.multivariate_normal(CENTRE, factor @ factor.T + np.diag(diagonal))
     values = drawn(ours)
     close(ours.log_prob(jit.from_numpy(values[:9])), scipy.logpdf(values[:9]))
@@ -221,7 +223,7 @@ def test_correlations():
 @pytest.mark.parametrize("name", ["probs", "logits"])
 def test_categories(name):
     shares = np.array([0.1, 0.2, 0.7])
-    given = {name: jit.from_numpy(shares * 3 if name == "probs" else np.log(shares) + 1)}
+    given: dict[str, Any] = {name: jit.from_numpy(shares * 3 if name == "probs" else np.log(shares) + 1)}
     ours = d.Categorical(**given)
     close(ours.log_prob(jit.tensor([0, 2])), np.log(shares[[0, 2]]))
     close(ours.entropy(), stats.entropy(shares))
@@ -242,7 +244,8 @@ def test_straight_through_gradients_are_those_of_the_probabilities():
     (d.OneHotCategoricalStraightThrough(logits=logits).rsample() * t(1, 2, 4)).sum().backward()
     have, logits.grad = logits.grad, None
     (jit.softmax(logits, 0) * t(1, 2, 4)).sum().backward()
-    close(have, logits.grad.numpy())
+    want: Any = logits.grad
+    close(have, want.numpy())
 
 
 def test_relaxed_samples_have_their_density():
@@ -311,10 +314,11 @@ def test_traced_steps_of_a_variational_network():
         )
 
     traced = jit.trace(loss)
+    functions: Any = (loss, traced)
     mean, scale, x = jit.randn(8, 4), jit.randn(8, 4), jit.ones(8, 4)
     for seed in range(3):
         results = []
-        for function in (loss, traced):
+        for function in functions:
             jit.manual_seed(seed)
             leaves = [mean.detach().requires_grad_(), scale.detach().requires_grad_()]
             value = function(*leaves, x)

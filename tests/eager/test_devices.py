@@ -151,11 +151,7 @@ WAYS: dict[str, Callable[[Any], Any]] = {
     "square mask": lambda d: nn.Transformer.generate_square_subsequent_mask(3, device=d),
     "AveragedModel": lambda d: jit.optim.swa_utils.AveragedModel(nn.Linear(1, 1), device=d),
     "update_bn": lambda d: jit.optim.swa_utils.update_bn([], nn.Linear(1, 1), device=d),
-    "materialize": lambda d: (
-        nn.parameter.UninitializedParameter().materialize((2,), device=d)
-        if hasattr(nn.parameter, "UninitializedParameter")
-        else nn.lazy.UninitializedParameter().materialize((2,), device=d)
-    ),
+    "materialize": lambda d: nn.parameter.UninitializedParameter().materialize((2,), device=d),
 }
 
 

@@ -1,6 +1,7 @@
 """Storages: the memory behind tensors, of every dtype, and what tensors make of it."""
 
 import copy
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ def test_a_tensor_lies_in_a_storage_of_its_dtype(dtype):
 def test_kinds():
     assert isinstance(jit.ones(1).storage(), jit.FloatStorage) and not isinstance(jit.ones(1).storage(), jit.IntStorage)
     assert jit.FloatStorage().tolist() == [] and len(jit.IntStorage(3)) == 3
-    whole = jit.IntStorage([1, -2])
+    whole: Any = jit.IntStorage([1, -2])
     assert whole.double().type() == "torch.DoubleStorage" and whole.double().tolist() == [1.0, -2.0]
     assert whole.type("torch.LongStorage").dtype is jit.int64 and whole.int() is whole
     assert jit.ByteStorage.from_buffer(bytearray([1, 0, 0, 2])).tolist() == [1, 0, 0, 2]
@@ -73,11 +74,11 @@ def test_sizes_in_memory_and_copies():
 
 
 def test_attributes_of_tensors_are_copied():
-    t = jit.ones(2)
+    t: Any = jit.ones(2)
     t.note = ["kept"]
     made = copy.deepcopy(t)
     assert made.note == ["kept"] and made.note is not t.note
-    parameter = jit.nn.Parameter(jit.ones(1))
+    parameter: Any = jit.nn.Parameter(jit.ones(1))
     parameter.decays = False
     assert copy.deepcopy(jit.nn.ParameterList([parameter]))[0].decays is False
 

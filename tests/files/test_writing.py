@@ -232,8 +232,9 @@ def test_a_kill_leaves_the_old_file_or_the_new_one(tmp_path):
 
 
 def test_storages_and_attributes_come_back():
-    t = jit.arange(4.0)
-    t.note, parameter = "kept", jit.nn.Parameter(jit.ones(2))
+    t: Any = jit.arange(4.0)
+    parameter: Any = jit.nn.Parameter(jit.ones(2))
+    t.note = "kept"
     parameter.decays = False
     back = jit.load(saved([t, t.storage(), jit.IntStorage([1, 2]), parameter, t.untyped_storage()]))
     assert back[0].note == "kept" and back[3].decays is False and type(back[3]) is jit.nn.Parameter

@@ -104,7 +104,7 @@ def test_products_are_those_with_the_jacobian(name):
 
 def test_third_derivative():
     x = jit.tensor(0.7, dtype=jit.float64)
-    ways = [grad, jacrev, jacfwd, lambda f: lambda x: jvp(f, (x,), (jit.ones_like(x),))[1]]
+    ways: list[Any] = [grad, jacrev, jacfwd, lambda f: lambda x: jvp(f, (x,), (jit.ones_like(x),))[1]]
     for one, two, three in itertools.product(ways, repeat=3):
         close(one(two(three(jit.sin)))(x), -jit.cos(x))
 
@@ -312,8 +312,13 @@ def test_autograd_with_mapped_weights():
 
 
 def test_a_product_outlives_no_map():
-    kept = []
-    vmap(lambda x: kept.append(vjp(jit.sin, x)[1]) or x)(points(2, 3))
+    kept: list[Any] = []
+
+    def keeps(x: Any) -> Any:
+        kept.append(vjp(jit.sin, x)[1])
+        return x
+
+    vmap(keeps)(points(2, 3))
     with pytest.raises(Error, match="within the vmap"):
         kept[0](points(3))
 

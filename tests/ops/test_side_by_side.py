@@ -43,7 +43,8 @@ def test_results_and_gradients(image: Any, kernel: Any, stride: Any, with_bias: 
         return [t.numpy() for t in (y.detach(), *(leaf.grad for leaf in leaves), *[given.grad] * needs_input)]
 
     def plain(*given: Any) -> Any:
-        return convolved(*given, stride)
+        x, weight, bias = given
+        return convolved(x, weight, bias, stride)
 
     for needs_input in (False, True):
         traced = jit.trace(plain)

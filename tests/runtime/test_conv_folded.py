@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,7 +26,7 @@ pytestmark = [
 ]
 
 # batch, filters (channels of y), channels of x, places, kernel, stride, padding, output padding, dilation, groups
-CASES = {
+CASES: dict[str, Any] = {
     "generator": (1, 24, 10, (8, 8), (4, 4), 2, 1, 0, 1, 1),
     "side by side": (1, 9, 5, (11, 13), (2, 2), 2, 0, 0, 1, 1),
     "output padding": (2, 6, 5, (7, 10), (3, 3), 2, 1, 1, 1, 1),
@@ -71,10 +72,10 @@ class Case:
         self.text = ", ".join(f"{k}={list(v)}" for k, v in list(arguments.items())[:3])
         self.text += f", transposed=True, output_padding={list(extra)}, groups={groups}"
 
-    def exact(self, bias):
+    def exact(self, bias) -> tuple[Any, Any]:
         """The result in wider numbers, and the size of what is added up."""
-        pairs = wide(self.y, self.w), wide(abs(self.y), abs(self.w))
-        exact, magnitude = (by_input(numpy_math, *pair, self.x.shape[2:], self.window) for pair in pairs)
+        pairs: Any = wide(self.y, self.w), wide(abs(self.y), abs(self.w))
+        exact, magnitude = (by_input(numpy_math, y, w, self.x.shape[2:], self.window) for y, w in pairs)
         b = self.bias.reshape(-1, *(1,) * (self.x.ndim - 2)) * bias
         return exact + b, magnitude + abs(b)
 

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -96,12 +97,14 @@ def works_of(rows, outputs, inner, turned=True, dtype="Float"):
     text = f"""graph(%x : {dtype}({rows}, {inner}), %w : {dtype}({w})) {{
         {seen if turned else ""}
         %0 : {dtype}({rows}, {outputs}) = aten::mm(%x, {"%1" if turned else "%w"}) return (%0) }}"""
-    planned, numpy = PlannedEngine(parse(text)), np.float32 if dtype == "Float" else np.float64
+    planned: Any = PlannedEngine(parse(text))
+    numpy: Any = np.float32 if dtype == "Float" else np.float64
     rng = np.random.default_rng(1)
     shape = (outputs, inner) if turned else (inner, outputs)
-    x, w = (rng.standard_normal(s).astype(numpy) for s in ((rows, inner), shape))
-    found = planned.run(0, [x, w])[0][0]
-    wide = [a.astype(np.longdouble) for a in (x, w.T if turned else w)]
+    x = rng.standard_normal((rows, inner)).astype(numpy)
+    right = rng.standard_normal(shape).astype(numpy)
+    found = planned.run(0, [x, right])[0][0]
+    wide = [a.astype(np.longdouble) for a in (x, right.T if turned else right)]
     assert (abs(found - wide[0] @ wide[1]) <= np.finfo(numpy).eps * (inner + 2) * (abs(wide[0]) @ abs(wide[1]))).all()
     whole = planned.native_call(0)
     assert whole is not None

@@ -111,6 +111,8 @@ def make_tensor(
 def _interval(dtype: Any, low: float | None, high: float | None) -> tuple[float, float]:
     """The bounds of `make_tensor`, within those of the dtype."""
     exact = not (dtype.is_floating_point or dtype.is_complex)
+    least: float
+    most: float
     if dtype is jit.bool:
         least, most, usual = 0, 2, (0, 2)
     elif exact:
