@@ -62,7 +62,7 @@ class _ExecutionEngine:
 
 setattr(Variable, "_execution_engine", _ExecutionEngine())  # noqa: B010
 grad_mode = elsewhere(f"{__name__}.grad_mode", "jit.eager.context")
-"""That from which programs import `no_grad` and its like."""
+"""The module from which programs import `no_grad` and its like."""
 
 __all__ = [
     "Function", "Variable", "backward", "checkpoint", "checkpoint_sequential", "detect_anomaly", "enable_grad",

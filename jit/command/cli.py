@@ -153,6 +153,9 @@ def view_command(target: str, inputs: Sequence[str], output: str, backward: bool
 
     \f
     Args: of target, inputs, output, backward and as_json, see the options.
+
+    Raises:
+        UsageError: The name of the page is no name of an HTML file.
     """
     if not output.endswith((".html", ".htm")):
         raise UsageError(f"the page is HTML, and {output!r} does not end in .html; name it so")

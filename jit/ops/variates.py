@@ -93,7 +93,7 @@ def _standard_gamma_grad(m: Numpy, self: Array, output: Array) -> Array:
 
 
 def _extrapolated(slopes: Sequence[T]) -> T:
-    """What central differences go to, from those of three steps, each half of the one before."""
+    """The limit of central differences, from those of three steps, each half of the one before."""
     first, second, third = slopes
     once, twice = (4 * second - first) / 3, (4 * third - second) / 3
     return (16 * twice - once) / 15
@@ -105,7 +105,7 @@ def _slope_by_variate(F: Ops, shape: Tensor, variate: Tensor, slope: Tensor) -> 
 
 
 def _slope_by_shape(F: Ops, shape: Tensor, variate: Tensor) -> Tensor:
-    """That by the shape, of which there is no formula: by differences, as the first derivative is."""
+    """The derivative by the shape, which has no formula: by differences, as the first derivative."""
     a, x = F._to_copy(shape, dtype=dtypes.float64), F._to_copy(variate, dtype=dtypes.float64)
 
     def slope(step: float) -> Tensor:

@@ -52,7 +52,7 @@ class Constant:
 
 
 class ConstantsLedger(list[Constant]):
-    """What a recording has baked in; in a notebook it is shown as a table."""
+    """Constants that a recording has baked in; in a notebook they are shown as a table."""
 
     def _repr_html_(self) -> str:
         return html_table(("name", "value", "bytes", "line", "reason"), map(_cells, self))
