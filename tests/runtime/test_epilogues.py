@@ -106,7 +106,7 @@ PRODUCTS = {
 }
 
 
-@pytest.mark.parametrize("sizes", [(64, 32, 96), (50, 17, 112), (6, 40, 512), (400, 8, 16)])
+@pytest.mark.parametrize("sizes", [(64, 32, 96), (50, 17, 112), (12, 40, 512), (400, 8, 16)])
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_products(name, sizes, monkeypatch):
     rows, inner, columns = sizes
