@@ -245,6 +245,7 @@ JOINING: dict[str, Any] = {
     "aten::repeat": np.tile,
     "aten::tile": np.tile,
     "aten::repeat_interleave.self_int": lambda self, repeats, dim, output_size: np.repeat(self, repeats, dim),
+    "aten::repeat_interleave.Tensor": lambda repeats, output_size: np.repeat(np.arange(len(repeats)), repeats),
     "aten::meshgrid.indexing": meshgrid,
     "aten::broadcast_tensors": lambda tensors: list(np.broadcast_arrays(*tensors)),
     "aten::pixel_shuffle": pixel_shuffle,
