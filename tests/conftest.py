@@ -49,6 +49,15 @@ def seed(request: pytest.FixtureRequest) -> int:
 
 
 @pytest.fixture(autouse=True)
+def no_operator_is_hot() -> None:
+    """Let no operator be hot because of the tests before, of which a worker happens to run these and no others."""
+    hot = sys.modules.get("jit.eager.hot")
+    if hot is not None:
+        hot._counts.clear()
+        hot._plans.clear()
+
+
+@pytest.fixture(autouse=True)
 def seed_generators(seed: int) -> None:
     """Let every generator that a test may draw from, besides the fixture `rng`, start from the test's seed."""
     random.seed(seed)
