@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from jit.ir import dtypes
 from jit.ir.devices import CPU, accelerator, resolve
 from jit.ir.devices import device as Device
@@ -73,8 +71,7 @@ _MIRRORED = {"eq": "", "ne": "", "lt": "__gt__", "gt": "__lt__", "le": "__ge__",
 
 def _binary(function: Callable[..., Any], reflected: str = "__radd__") -> Callable[..., Any]:
     """A dunder method that calls `function`. Where that does not take `other`, Python goes on to the method `reflected`
-    of its class, if it has one or is not one of Python's own, as in `t + other`; with `reflected` empty it always goes
-    on, as in `t == None`."""
+    of its class, if it has one, as in `t + other`; with `reflected` empty it always goes on, as in `t == None`."""
 
     def method(self: Any, other: Any) -> Any:
         try:
@@ -93,8 +90,7 @@ def _goes_on(other: Any, reflected: str) -> bool:
 
     if isinstance(other, Tensor) or is_foreign(other):
         return False
-    own = type(other).__module__ == "builtins" or isinstance(other, (np.ndarray, np.generic))
-    return not own or _answers(type(other), reflected)
+    return _answers(type(other), reflected)
 
 
 def _answers(kind: type, name: str) -> bool:

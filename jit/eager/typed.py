@@ -60,7 +60,10 @@ def made_as(dtype: DType, home: Device, data: Any) -> Any:
         from .creation import tensor
 
         return tensor(data[0] if hasattr(data[0], "__array__") else list(data[0])).to(home, dtype)
-    made: Any = Tensor(*data)
+    from .legacy import construct
+
+    made: Any = Tensor.__new__(Tensor)
+    construct(made, data, None, {})
     return made.to(home, dtype).detach()
 
 

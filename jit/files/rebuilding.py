@@ -35,7 +35,7 @@ class StorageKind(NamedTuple):
 STORAGES = {kind.name: kind for kind in (StorageKind(f"{dtype.text}Storage", dtype) for dtype in ALL)}
 """The kinds of storages by torch's names, which are those that graphs have for the elements."""
 UNTYPED = StorageKind("UntypedStorage", uint8)
-globals().update(STORAGES)
+globals().update(STORAGES, UntypedStorage=UNTYPED)
 
 
 def rebuild_tensor(

@@ -64,8 +64,7 @@ def _standard_gamma(m: Numpy, state: RandomState, self: Array) -> tuple[Array, i
     return m.maximum(drawn, least).astype(self.dtype), blocks
 
 
-@array("aten::_standard_gamma_grad(Tensor self, Tensor output) -> Tensor", namespaces=("jit",), type=_same,
-       onnx=_NO_ONNX,
+@array("aten::_standard_gamma_grad(Tensor self, Tensor output) -> Tensor", namespaces=("jit",), onnx=_NO_ONNX,
        grad=dict(self=lambda F, g, self, output: g * _slope_by_shape(F, self, output),
                  output=lambda F, g, self, output, out: g * _slope_by_variate(F, self, output, out)))  # fmt: skip
 def _standard_gamma_grad(m: Numpy, self: Array, output: Array) -> Array:
@@ -90,6 +89,11 @@ def _standard_gamma_grad(m: Numpy, self: Array, output: Array) -> Array:
     found = _extrapolated([slope(_STEP), slope(_STEP / 2), slope(_STEP / 4)])
     tiny = (m.special.digamma(a + 1) - m.log(m.where(small, x, 1))) / a
     return (x * m.where(small, tiny, found)).astype(self.dtype)
+
+
+@_standard_gamma_grad.type
+def _(self: KnownType, output: KnownType) -> TensorType:
+    return TensorType(self.dtype, broadcast_shapes(self.shape, output.shape), None, self.device)
 
 
 def _extrapolated(slopes: Sequence[T]) -> T:
@@ -119,7 +123,7 @@ def _slope_by_shape(F: Ops, shape: Tensor, variate: Tensor) -> Tensor:
 def _sample_dirichlet(F: Ops, self: Tensor, generator: Generator | None) -> Tensor:
     """Numbers drawn from Dirichlet distributions of these concentrations, which lie along the last dim."""
     shares = F._standard_gamma(self, generator=generator)
-    return shares / F.sum(shares, -1, True)
+    return F._to_copy(shares / F.sum(shares, -1, True), dtype=self.dtype)  # autocast may sum in another
 
 
 @_standard_gamma.samples
@@ -139,7 +143,7 @@ def _() -> Iterator[Sample]:
 
 @_sample_dirichlet.samples
 def _() -> Iterator[Sample]:
-    yield sample(make(2, 3, low=0.3, high=4))
+    yield sample(make(2, 3, low=0.3, high=4), onnx=False)
 
 
 # -- counts ------------------------------------------------------------------------------------------------------
@@ -153,7 +157,7 @@ def _least_count(m: Numpy, near: Array, reaches: Callable[[Array], Array]) -> Ar
 
 
 @random("aten::poisson(Tensor self, Generator? generator=None) -> Tensor", namespaces=("jit",), type=_same,
-        raises=True, onnx=_NO_ONNX, grad=dict(self=lambda F, g: F.zeros_like(g)))  # fmt: skip
+        raises=True, runs_on_host=True, onnx=_NO_ONNX, grad=dict(self=lambda F, g: F.zeros_like(g)))  # fmt: skip
 def poisson(m: Numpy, state: RandomState, self: Array) -> tuple[Array, int]:
     """Numbers drawn from Poisson distributions of these rates, in self's dtype."""
     rate = _wide(m, "poisson", self)
@@ -166,7 +170,7 @@ def poisson(m: Numpy, state: RandomState, self: Array) -> tuple[Array, int]:
 
 
 @random("aten::binomial(Tensor count, Tensor prob, Generator? generator=None) -> Tensor", namespaces=("jit",),
-        raises=True, onnx=_NO_ONNX,
+        raises=True, runs_on_host=True, onnx=_NO_ONNX,
         grad=dict(count=lambda F, g, count_meta: F.zeros(count_meta.shape, dtype=count_meta.dtype),
                   prob=lambda F, g, prob_meta: F.zeros(prob_meta.shape, dtype=prob_meta.dtype)))  # fmt: skip
 def binomial(m: Numpy, state: RandomState, count: Array, prob: Array) -> tuple[Array, int]:

@@ -3,6 +3,7 @@
 import importlib
 import sys
 
+from jit.eager import hot
 from tests.adversarial import trial
 
 
@@ -11,6 +12,7 @@ def main() -> int:
     if len(sys.argv) != 3:
         sys.exit("usage: python -m tests.adversarial.run_case MODULE CASE")
     module, name = sys.argv[1:]
+    hot.MOST = 0  # eager mode, which others are compared with bit for bit, is numpy's
     importlib.import_module(f"tests.adversarial.{module}")
     try:
         print(trial.run(name, module))

@@ -132,7 +132,7 @@ def test_objects_of_allowed_classes_come_back():
 
 
 @pytest.mark.parametrize(
-    "value", [lambda: 1, open, iter(()), sys], ids=["lambda", "open", "generator", "module"]
+    "value", [lambda: 1, open, (i for i in range(0)), sys], ids=["lambda", "open", "generator", "module"]
 )
 def test_what_cannot_be_saved_leaves_the_old_file(value, tmp_path):
     path = tmp_path / "old.pt"

@@ -110,9 +110,9 @@ def test_a_function_without_native_code_has_no_kernels():
 
 def test_a_profile_lists_kernels_and_lines(traced):
     found = traced.profile(*arguments())
-    assert {row.name for row in found.kernels} == {"mm (packed)", "tanh_mul_add_sum", "softmax"}
+    assert {row.name for row in found.kernels} == {"mm (by lines)", "tanh_mul_add_sum", "softmax"}
     assert {row.name for row in found.lines} == {PRODUCT, POINTWISE, RESULTS}
-    product = next(row for row in found.kernels if row.name == "mm (packed)")
+    product = next(row for row in found.kernels if row.name == "mm (by lines)")
     assert product.flops == 2 * 8 * 16 * 32
     assert product.bytes == 4 * (8 * 16 + 16 * 32 + 8 * 32)
     for column in ("seconds", "bytes", "flops"):
@@ -141,7 +141,7 @@ def test_a_profile_prints_as_a_table(traced):
 def test_a_profile_is_a_chrome_trace(traced, tmp_path):
     traced.profile(*arguments()).save(tmp_path / "trace.json")
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
-    assert [event["name"] for event in events] == ["mm (packed)", "tanh_mul_add_sum", "softmax"]
+    assert [event["name"] for event in events] == ["mm (by lines)", "tanh_mul_add_sum", "softmax"]
     for before, after in itertools.pairwise(events):
         assert before["ph"] == "X"
         assert after["ts"] == pytest.approx(before["ts"] + before["dur"])

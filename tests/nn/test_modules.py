@@ -227,7 +227,8 @@ def test_loading_leniently_reports_and_loads_the_rest():
     outcome = net.load_state_dict({"fc1.bias": jit.ones(4), "surplus": jit.zeros(1)}, strict=False)
     assert net.fc1.bias.tolist() == [1, 1, 1, 1]
     assert outcome.unexpected_keys == ["surplus"]
-    assert outcome.missing_keys == [name for name in STATE_NAMES if name != "fc1.bias"]
+    counted = "norm.num_batches_tracked"  # which states of the time before there was one lack, and get
+    assert outcome.missing_keys == [name for name in STATE_NAMES if name not in ("fc1.bias", counted)]
 
 
 def test_assigning_a_state_takes_the_tensors_themselves():

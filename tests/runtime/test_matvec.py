@@ -60,7 +60,7 @@ def steps_of(function: Callable[..., Any], *arguments: Any) -> list[Any]:
     return [native, [step.work for step in native.code.lowering.steps]]
 
 
-@pytest.mark.parametrize(("rows", "columns"), [(1, 5), (3, 5), (6, 1)])
+@pytest.mark.parametrize(("rows", "columns"), [(1, 5), (3, 5), (6, 1), (9, 1)])
 def test_no_matrix_is_copied(rows: int, columns: int) -> None:
     _, works = steps_of(lambda a, b: a @ b, jit.randn(rows, 7), jit.randn(columns, 7).t())
     assert [type(work) for work in works] == [matvec.MatrixVector]

@@ -157,7 +157,8 @@ def _multiply_vectors(
 ) -> bool:
     """Compute a product of which an operand has one row or column, or one matrix that of a few rows."""
     (batch, rows, inner), columns = a.geometry.sizes, b.geometry.sizes[2]
-    alone = rows == 1 or (batch == 1 and _has_few_rows(lowering, node, rows, b))
+    one_column = type(columns) is int and columns == 1
+    alone = rows == 1 or (batch == 1 and not one_column and _has_few_rows(lowering, node, rows, b))
     if inner == 0 or not (alone or columns == 1):
         return False
     (far, down, along), (beside, below, _) = a.geometry.strides, b.geometry.strides
