@@ -27,6 +27,8 @@ def _spelled(node: Node) -> bool:
     op = find(node.kind)
     if op is None or op.spelling is None or node.graph is None or not all(map(_is_known, node.inputs)):
         return False
+    if op.raises and not any(value.uses for value in node.outputs):  # it runs for its errors, and parts would go in dce
+        return False
     with node.graph.inserting_before(node):
         F = GraphBuilder(node.graph, node.stage, origin=node)
         made = op.ask(op.spelling, map_template(F.wrap, arguments(node)[1]), F)
