@@ -79,7 +79,7 @@ EXAMPLES = {
     "dcgan": Example(of_dcgan, ["input:0=batch"]),
     "diffusion": Example(lambda m: m.train(m.model(), m.load_images("cpu"), 15), ["images:0=batch", "times:0=batch"]),
     "gcn": Example(of_gcn, ["x:0=members", "edges:1=meetings", "norm:0=meetings"]),
-    "gpt": Example(of_gpt, [f"cache_{n}:2=n:1:255" for n in range(4)]),
+    "gpt": Example(of_gpt, [f"cache.{n}:2=n:1:255" for n in range(4)]),
     "lstm": Example(
         lambda m: m.train(m.model(), m.load_text("cpu")[1], 12, batch=8, length=20), ["words:0=batch", "words:1=length"]
     ),
