@@ -94,8 +94,8 @@ def _goes_on(other: Any, reflected: str) -> bool:
 
 
 def _answers(kind: type, name: str) -> bool:
-    """Whether a class defines this method; what every object has does not count."""
-    return getattr(kind, name, None) is not getattr(object, name, None)
+    """Whether a class defines this method; what every object has, or a class itself as in `int | str`, does not count."""
+    return any(name in vars(base) for base in kind.__mro__ if base is not object)
 
 
 def _iterate(self: Tensor) -> Iterator[Tensor]:

@@ -5,18 +5,35 @@ import pytest
 
 import jit
 
-UNKNOWN = type("Unknown", (), {})()
 NAMES = ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift", "rshift"]
+MIRRORED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
 
 
-@pytest.mark.parametrize("name", [f"__{form}{name}__" for name in NAMES for form in ("", "r")] + ["__lt__", "__ge__"])
-def test_operators_leave_foreign_classes_to_python(name):
-    assert getattr(jit.ones(2, 2), name)(UNKNOWN) is NotImplemented
+def answering(*names):
+    """An object whose class answers to these methods, whatever stands on the other side."""
+    return type("Answering", (), {f"__{name}__": lambda self, other: "theirs" for name in names})()
 
 
-@pytest.mark.parametrize("name", [f"__i{name}__" for name in NAMES if name != "matmul"])
-def test_operators_in_place_leave_foreign_classes_to_python(name):
-    assert getattr(jit.ones(2, 2), name)(UNKNOWN) is NotImplemented
+@pytest.mark.parametrize("name", NAMES)
+def test_operators_leave_classes_that_answer_to_python(name):
+    assert getattr(jit.ones(2, 2), f"__{name}__")(answering(f"r{name}")) is NotImplemented
+
+
+@pytest.mark.parametrize("name", MIRRORED)
+def test_comparisons_leave_classes_that_answer_to_python(name):
+    assert getattr(jit.ones(2, 2), f"__{name}__")(answering(MIRRORED[name])) is NotImplemented
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "matmul"])
+def test_operators_in_place_leave_classes_that_answer_to_python(name):
+    assert getattr(jit.ones(2, 2), f"__i{name}__")(answering(f"r{name}")) is NotImplemented
+
+
+@pytest.mark.parametrize("form", ["", "r", "i"])
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "matmul"])
+def test_classes_without_an_answer_are_refused_with_a_sentence(form, name):
+    with pytest.raises(jit.SchemaError, match="declaration"):
+        getattr(jit.ones(2, 2), f"__{form}{name}__")(answering())
 
 
 @pytest.mark.parametrize("other", [None, "text", [1, 2], {}, (1,)])
