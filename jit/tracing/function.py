@@ -36,7 +36,7 @@ from .first_runs import FirstRuns
 from .frequent_numbers import FrequentNumbers
 from .parameters import FunctionParameters
 from .patience import patience
-from .promotion import bake_in_decided, bake_in_pinned, promote_named, promote_varying
+from .promotion import bake_in_decided, bake_in_immovable, bake_in_pinned, promote_named, promote_varying
 from .recorder.decisions import needs_items
 from .recorder.records import ConstantsLedger
 from .recordings.chains import BRANCHES
@@ -232,6 +232,8 @@ class TracedFunction(Watched):
         """Record the call, unless another thread has recorded one like it: `seen` recordings do not serve it."""
         with entry.lock:
             self._cache.check_generation(call)
+            if bake_in_immovable(call, self._surroundings):
+                raise Outgrown
             if len(entry.recordings) > seen:
                 found, result = self._run(entry, call)
                 if found:

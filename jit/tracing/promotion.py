@@ -102,6 +102,13 @@ def _is_of_small(recording: Recording) -> bool:
     return any(c.is_fixed and abs(c.owner) < SMALLEST for c in recording.trace.captures.found)
 
 
+def bake_in_immovable(call: TracedCall, surroundings: Surroundings) -> bool:
+    """Bake numbers in that nothing can stand in for any more, such as one of a tuple that another tuple holds now."""
+    numbers = call.world.numbers
+    stuck = {i for i, n in enumerate(numbers) if not can_be_replaced(n.place, call.world.holders_of(n.place))}
+    return bool(stuck) and surroundings.bake_in({Spot(False, numbers[i].name): None for i in stuck})
+
+
 def bake_in_decided(call: TracedCall, entry: Entry, surroundings: Surroundings) -> dict[str, Any]:
     """Bake numbers in on which the recordings of an entry decide in too many ways, as `bake_in_pinned` does."""
     lines: dict[int, Any] = {}

@@ -170,11 +170,11 @@ class Observations:
         yield from ((name, place) for name, place, _ in self.slots)
         yield from self.numbers
 
-    def holder_of(self, place: Place) -> Place | None:
-        """The place of the tuple in which a place is, if it is in one that was looked at."""
+    def holders_of(self, place: Place) -> tuple[Place, ...]:
+        """The places of the tuple in which a place is, if it is in one that was looked at."""
         if not isinstance(place, ItemOf) or type(place.items) is not tuple:
-            return None
-        return next((holder for _, holder, value in self.slots if value is place.items), None)
+            return ()
+        return tuple(holder for _, holder, value in self.slots if value is place.items)
 
     def objects(self) -> Iterator[Any]:
         """Everything that was looked at."""

@@ -90,8 +90,8 @@ class Number(NamedTuple):
     name: str
     place: Place
     value: Any
-    holder: Place | None = None
-    """The place of the tuple in which it stands, if it does."""
+    holders: tuple[Place, ...] = ()
+    """The places of the tuple in which it stands, if it does: one tuple may stand in several."""
 
 
 # -- stand-ins ---------------------------------------------------------------------------------------------------
@@ -117,11 +117,11 @@ def but_attached(names: Collection[str], holders: Collection[str]) -> Collection
     return frozenset(name for name in names if not name.startswith(prefixes))
 
 
-def can_be_replaced(place: Place, holder: Place | None) -> bool:
-    """Whether a traced number can stand in a place; `holder` is the place of the tuple that the place is in."""
+def can_be_replaced(place: Place, holders: Sequence[Place]) -> bool:
+    """Whether a traced number can stand in a place; `holders` are the places of the tuple that the place is in."""
     if isinstance(place, DefaultOf):
         return True
-    return (place if holder is None else holder).writer() is not None
+    return all(each.writer() is not None for each in holders or (place,))
 
 
 @contextlib.contextmanager
@@ -141,38 +141,39 @@ def replaced(numbers: Sequence[Number], stand_ins: Sequence[Any]) -> Iterator[No
 
 def _swaps(numbers: Sequence[Number], stand_ins: Sequence[Any]) -> Iterator[_Swap]:
     """The swaps for numbers, those in one tuple together."""
-    tuples: dict[int, tuple[_Swap, list[Any]]] = {}
+    tuples: dict[int, tuple[list[_Swap], list[Any]]] = {}
     for number, stand_in in zip(numbers, stand_ins, strict=True):
-        found = _swap_of_tuple(number)
-        if found is None:
-            yield _Swap(number.place, _writer_of(number), number.value, stand_in)
+        if not can_be_replaced(number.place, number.holders):
+            raise UsageError(
+                f"{number.name!r} cannot be promoted, since it is part of an object that cannot be changed; keep it in "
+                "a variable, an attribute or a list"
+            )
+        found = list(_swaps_of_tuple(number))
+        if not found:
+            yield _Swap(number.place, _writer_of(number.place), number.value, stand_in)
         else:
-            swap, index = found
-            tuples.setdefault(id(swap.before), (swap, list(swap.before)))[1][index] = stand_in
-    for swap, items in tuples.values():
-        yield swap._replace(meanwhile=tuple(items))
+            before: Any = found[0].before
+            index = number.place.index  # type: ignore[attr-defined]
+            tuples.setdefault(id(before), (found, list(before)))[1][index] = stand_in
+    for swaps, items in tuples.values():
+        same = tuple(items)
+        yield from (swap._replace(meanwhile=same) for swap in swaps)
 
 
-def _swap_of_tuple(number: Number) -> tuple[_Swap, int] | None:
-    """The swap of the tuple in which a number stands, and its index there; None if it stands in none."""
-    place, holder = number.place, number.holder
+def _swaps_of_tuple(number: Number) -> Iterator[_Swap]:
+    """The swaps of the tuple in which a number stands, one for each place of it; none if it stands in none."""
+    place = number.place
     if isinstance(place, DefaultOf):
         function = place.function
         read, write = partial(getattr, function, "__defaults__"), partial(setattr, function, "__defaults__")
-        return _Swap(read, write, function.__defaults__, None), place.index
-    writer = None if holder is None else holder.writer()
-    if holder is None or writer is None or not isinstance(place, ItemOf):
-        return None
-    return _Swap(holder, writer, place.items, None), place.index
+        yield _Swap(read, write, function.__defaults__, None)
+    elif isinstance(place, ItemOf):
+        yield from (_Swap(holder, _writer_of(holder), place.items, None) for holder in number.holders)
 
 
-def _writer_of(number: Number) -> Write:
-    writer = number.place.writer()
-    if writer is None:
-        raise UsageError(
-            f"{number.name!r} cannot be promoted, since it is part of an object that cannot be changed; keep it in a "
-            "variable, an attribute or a list"
-        )
+def _writer_of(place: Place) -> Write:
+    writer = place.writer()
+    assert writer is not None
     return writer
 
 

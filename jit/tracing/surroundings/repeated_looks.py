@@ -18,10 +18,12 @@ import numpy as np
 from jit.eager.tensors import Tensor
 from jit.runtime.plans import entry
 
+from .moved_tuples import follow_tuples
 from .native_checks import native_checks
 from .native_tensors import input_of
 from .observations import Observations
 from .properties import look_of
+from .views import View
 
 LOOKS = 16
 """The number of looks at one view from which on native code asks: making its tables takes as long as some 20 looks."""
@@ -36,7 +38,7 @@ class RepeatedLook:
 
     __slots__ = ("_native", "_times", "view")
 
-    def __init__(self, view: Observations) -> None:
+    def __init__(self, view: View) -> None:
         self.view = view
         self._times = 0
         """The looks at which the view held, as Python says."""
@@ -49,7 +51,7 @@ class RepeatedLook:
             if native() is not None:
                 return True
             self._native = None
-        if self.view.has_changed():
+        if self.view.has_changed() and (not follow_tuples(self.view) or self.view.has_changed()):
             return False
         self._times += 1
         if self._times == LOOKS:

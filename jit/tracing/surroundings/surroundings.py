@@ -190,10 +190,14 @@ class World:
         where = attribute_of(network, name).identity()
         return any(number.place.identity() == where for number in self.numbers)
 
-    def places_of(self, name: str) -> Iterator[tuple[Place, Place | None]]:
-        """The places that are called `name`, each with the place of the tuple that it is in."""
+    def places_of(self, name: str) -> Iterator[tuple[Place, tuple[Place, ...]]]:
+        """The places that are called `name`, each with the places of the tuple that it is in."""
         for view in self._views:
-            yield from ((place, view.holder_of(place)) for called, place in view.places() if called == name)
+            yield from ((place, self.holders_of(place)) for called, place in view.places() if called == name)
+
+    def holders_of(self, place: Place) -> tuple[Place, ...]:
+        """The places of the tuple in which a place is, if it is in one."""
+        return tuple(holder for view in self._views for holder in view.holders_of(place))
 
     def plain(self) -> Iterator[tuple[str, Any]]:
         """The numbers, strings and arrays in reach, by name."""
@@ -239,7 +243,7 @@ class GrowingWorld(World):
         """A function that is told of code that starts to run; None if there is none."""
         objects = view_of_objects(before.given, self.footprint, grows=True, promoted=before.promoted)
         super().__init__(view, objects, before.given)
-        self.numbers = [number._replace(holder=self._holder_of(number.place)) for number in self.numbers]
+        self.numbers = [number._replace(holders=self.holders_of(number.place)) for number in self.numbers]
         for each in self._views:
             each.begin_to_run()
         grow(self._views, self.footprint, ())
@@ -251,8 +255,9 @@ class GrowingWorld(World):
 
     @property
     def late(self) -> set[str]:
-        """Promoted numbers for which nothing could stand in."""
-        return {name for view in self._views for name in view.late}
+        """Promoted numbers for which nothing could stand in, or not in every place of the tuple that they are in."""
+        elsewhere = {n.name for n in self.numbers if len(self.holders_of(n.place)) != len(n.holders)}
+        return elsewhere.union(*(view.late for view in self._views))
 
     def effect(self) -> str | None:
         """The change that the call has made; or else a reason for which what the call has read is not fully known."""
@@ -283,10 +288,6 @@ class GrowingWorld(World):
         promoted = frozenset(self.promoted) - self.late
         objects = view_of_objects(self.given, view.footprint, kinds=self.kinds(), promoted=promoted)
         return World(view, objects, self.given)
-
-    def _holder_of(self, place: Place) -> Place | None:
-        """The place of the tuple in which a place is, if it is in one."""
-        return next((found for view in self._views if (found := view.holder_of(place)) is not None), None)
 
     def note_code(self, code: types.CodeType, space: dict[str, Any]) -> None:
         """Take note of code that starts to run, with its globals."""

@@ -186,6 +186,15 @@ class View(Observations):
                     self.entered = True
                     self._enter(name, function)
 
+    def has_met(self, value: Any) -> bool:
+        """Whether the walk has looked behind an object."""
+        return id(value) in self._seen
+
+    def take_for(self, old: Any, new: Any) -> None:
+        """An object has taken the place of another; what is behind it has been looked at."""
+        self._seen.discard(id(old))
+        self._seen.add(id(new))
+
     def _see_everything(self) -> None:
         """Look at all that code in reach can read."""
         self._release(frozenset())
