@@ -94,7 +94,7 @@ def _goes_on(other: Any, reflected: str) -> bool:
 
 
 def _answers(kind: type, name: str) -> bool:
-    """Whether a class defines this method; what every object has, or a class itself as in `int | str`, does not count."""
+    """Whether a class defines this method; those of every object, and of classes as in `int | str`, do not count."""
     return any(name in vars(base) for base in kind.__mro__ if base is not object)
 
 

@@ -1,10 +1,8 @@
 """Every adversarial case in a process of its own: equal to eager mode, or the documented exception; never a signal."""
 
-import os
+import json
 import subprocess
 import sys
-import time
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -48,52 +46,58 @@ MODULES = (
     cases_eager_views, cases_forms, cases_silent, cases_sizes_in_python, cases_sizes_in_views, cases_sizes_in_state,
     cases_sizes_served, cases_sizes_of_elements, cases_numbers_that_vary,
 )  # fmt: skip
-SECONDS = 120
-
-
-def run_case(module: str, name: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "tests.adversarial.run_case", module, name]
-    for _ in range(2):
-        try:
-            return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=SECONDS)
-        except OSError:  # the process did not start: a sandboxed kernel may refuse an exec under load
-            time.sleep(1)
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=SECONDS)
+CAN_FORK = sys.platform.startswith("linux")  # elsewhere the libraries of the system do not bear it
 
 
 def module_of(name: str) -> str:
     return trial.CASES[name].body.__module__.rsplit(".", 1)[-1]
 
 
-class Processes:
-    """Runs cases ahead of the tests that ask for them, as many at once as there are cores."""
+class Server:
+    """A process that runs cases in forks of itself."""
 
-    def __init__(self, names: list[str]) -> None:
-        self.pool = ThreadPoolExecutor(1 if "PYTEST_XDIST_WORKER" in os.environ else os.cpu_count() or 1)
-        self.names = names
-        self.started: dict[str, Future[subprocess.CompletedProcess[str]]] = {}
+    def __init__(self) -> None:
+        command = [sys.executable, "-m", "tests.adversarial.run_case"]
+        self.process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
-    def result(self, name: str) -> subprocess.CompletedProcess[str]:
-        for ahead in self.names[self.names.index(name) :][:8]:
-            if ahead not in self.started:
-                self.started[ahead] = self.pool.submit(run_case, module_of(ahead), ahead)
-        return self.started[name].result()
+    def run(self, module: str, name: str) -> tuple[int, str]:
+        assert self.process.stdin is not None and self.process.stdout is not None
+        print(module, name, file=self.process.stdin, flush=True)
+        answer = json.loads(self.process.stdout.readline())
+        return answer["returncode"], answer["output"]
+
+    def end(self) -> None:
+        self.process.communicate()
+
+
+def run_alone(module: str, name: str) -> tuple[int, str]:
+    command = [sys.executable, "-m", "tests.adversarial.run_case", module, name]
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120)
+    return done.returncode, done.stdout
 
 
 @pytest.fixture(scope="module")
-def processes(request):
-    wanted = [item.callspec.params["name"] for item in request.session.items if item.originalname == "test_case"]
-    started = Processes(wanted)
-    yield started
-    started.pool.shutdown(cancel_futures=True)
+def run_case():
+    if not CAN_FORK:
+        yield run_alone
+        return
+    server = Server()
+    yield server.run
+    server.end()
 
 
 @pytest.mark.parametrize("name", trial.CASES)
-def test_case(name, processes):
-    done = processes.result(name)
+def test_case(name, run_case):
+    status, output = run_case(module_of(name), name)
     command = f"python -m tests.adversarial.run_case {module_of(name)} {name}"
-    assert done.returncode >= 0, f"killed by signal {-done.returncode}\n{command}\n{done.stderr}"
-    assert done.returncode == 0, f"{done.stdout}{done.stderr}\n{command}"
+    assert status >= 0, f"killed by signal {-status}\n{command}\n{output}"
+    assert status == 0, f"{output}\n{command}"
+
+
+def test_a_case_that_fails_or_ends_the_process_is_told(run_case):
+    if CAN_FORK:
+        assert run_case("cases_state", "no_such_case")[0] == 1
+        assert "KeyError" in run_case("cases_state", "no_such_case")[1]
 
 
 def test_there_are_enough_cases():

@@ -43,9 +43,7 @@ def test_items_of_a_replaced_tuple_count(replacements: list[dict[str, Any]]) -> 
 def test_tuples_in_tuples_count() -> None:
     state = State(pair=((1.0, 2.0), "a"))
     steps = [{"pair": ((0.5 * n, 2.0 + n // 3), "ab"[n // 4 % 2])} for n in range(14)]
-    same_as_untraced(
-        state, lambda x: x * state.pair[0][0] + state.pair[0][1] if state.pair[1] == "a" else -x, steps
-    )
+    same_as_untraced(state, lambda x: x * state.pair[0][0] + state.pair[0][1] if state.pair[1] == "a" else -x, steps)
 
 
 @pytest.mark.parametrize("order", [("one", "two"), ("two", "one")])
