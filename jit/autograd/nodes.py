@@ -473,7 +473,7 @@ class OpNode(Node):
             g = tuple(gradients[i] for i in differentiable) if len(differentiable) > 1 else gradients[differentiable[0]]
         if g is None:
             return [None] * len(self.edges)
-        if not FINDERS:
+        if not FINDERS or _are_on_host(saved, g):
             return self._on_arrays(saved, g, needs) or self._by_formulas(saved, g, needs)
         with beside([g] if isinstance(g, Tensor) else g):
             return self._by_formulas(saved, g, needs)
@@ -588,6 +588,14 @@ def _unpack(saved: Any, node: Node) -> Any:
     if type(saved) is tuple and any(isinstance(item, SavedTensor) for item in saved):
         return tuple(_unpack(item, node) for item in saved)
     return saved
+
+
+def _are_on_host(saved: dict[str, Any], g: Any) -> bool:
+    """Whether no array of another device is among gradients and what is saved, in a process that has such a device."""
+    values = [item for value in saved.values() for item in (value if type(value) is tuple else (value,))]
+    known = [value for value in values if type(value) is SavedTensor]
+    arrays = [each._array for each in (*(g if type(g) is tuple else (g,)), *known) if each is not None]
+    return all(type(array) not in FINDERS for array in arrays) and all(each._packed is None for each in known)
 
 
 def _is_plain(saved: Any) -> bool:

@@ -18,7 +18,7 @@ ON_HOST = {
     "linalg_lu_factor_ex", "linalg_cholesky_ex", "linalg_solve_triangular", "_linalg_solve", "special_airy_ai",
     *(f"special_{shifted}chebyshev_polynomial_{kind}" for shifted in ("", "shifted_") for kind in "tuvw"),
     "special_hermite_polynomial_h", "special_hermite_polynomial_he", "special_laguerre_polynomial_l",
-    "special_legendre_polynomial_p",
+    "special_legendre_polynomial_p", "binomial", "poisson",
 }  # fmt: skip
 """The operators that go to the CPU and back."""
 
