@@ -28,11 +28,12 @@ def peephole(graph: Graph) -> bool:
         and if x is a view and the copy is read by those alone who do not mind how it lies: by joins, and if x is
         expanded, or has new dims of size 1, by pointwise operators, which broadcast.
     11. `copy(y, x)`, which is what `y.copy_(x)` leaves in y, is x if x has y's type and is new memory: the activation
-        that an operator computes "in place".
+        that an operator computes "in place", or the new value of a weight, even if others read it, too.
 
     In every case the result has x's type. Cases 5, 6, 9 and 11 leave values alone that escape (Note [Escaping values]),
-    for in eager mode these are new memory; the others hand out x's memory in eager mode too. Cases 4, 7 and 8 apply
-    where sizes and layout are the same in every run. What replaced nodes leave unused goes in dce.
+    for in eager mode these are new memory - but not what is only written back, which is copied then; the others hand
+    out x's memory in eager mode too. Cases 4, 7 and 8 apply where sizes and layout are the same in every run. What
+    replaced nodes leave unused goes in dce.
 
     Note [Not simplified]
         `x + 0` for floats    -0.0 + 0 is 0.0; neither is `x + -0.0`, which a reader would take for a slip
@@ -79,6 +80,12 @@ class _Simplifier:
     def is_temporary(self, node: Node) -> bool:
         """True if nobody would notice that the node's result is not new memory."""
         return node.output not in self.lasting
+
+    def is_written_back(self, node: Node) -> bool:
+        """True if the node's result is an update of its stage and nothing else: whoever commits that copies it."""
+        stage = self.graph.stages[node.stage]
+        times = sum(value is node.output for _, value in stage.updates)
+        return times == len(node.output.uses)
 
 
 Outcome = Value | bool | None
@@ -266,7 +273,7 @@ def _overwritten(node: Node, graph: _Simplifier) -> Outcome:
     target, source = node.inputs[0], node.inputs[-1]
     if source.is_input or source.stage != node.stage or not _is_known(source) or source.type != target.type:
         return None
-    alone = len(source.uses) == 1 or graph.is_temporary(node)
+    alone = len(source.uses) == 1 or graph.is_temporary(node) or graph.is_written_back(node)
     return source if alone and source.type == node.output.type and _is_new(source) else None
 
 

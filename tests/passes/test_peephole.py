@@ -61,6 +61,35 @@ def test_what_is_written_over_a_tensor_is_what_it_becomes() -> None:
     assert simplified(many).endswith("prim::Print(%w); prim::Print(%w)")
 
 
+@pytest.mark.parametrize(
+    ("ends", "is_copied"),
+    [
+        ("return () update (%x = %z)", False),
+        ("return (%w) update (%x = %z)", False),
+        ("return () update (%x = %z, %y = %z)", False),
+        ("return (%z) update (%x = %z)", True),  # the caller may write to it
+        ("return () update (%x = %w)", False),
+    ],
+)
+def test_what_is_only_written_back_is_no_copy(ends: str, is_copied: bool) -> None:
+    graph = parse(
+        f"graph(%x : {ROW}, %y : {ROW}) {{ %w : {ROW} = aten::relu(%y) %z : {ROW} = aten::copy(%x, %w) "
+        f"%v : {ROW} = aten::sqrt(%w) prim::Print(%v) {ends} }}"
+    )
+    run(graph, ["peephole", "dce"])
+    assert any(node.kind == "aten::copy" for node in graph.nodes) is is_copied
+
+
+def test_inputs_that_are_exchanged_are_copied() -> None:
+    text = (
+        f"graph(%x : {ROW}, %y : {ROW}) {{ %a : {ROW} = aten::copy(%x, %y) %b : {ROW} = aten::copy(%y, %x) "
+        "return () update (%x = %a, %y = %b) }"
+    )
+    graph = parse(text)
+    run(graph, ["peephole", "dce"])
+    assert sum(node.kind == "aten::copy" for node in graph.nodes) == 2
+
+
 def test_integers_may_add_nothing() -> None:
     assert simplified("%z : Int(2) = aten::add(%x, 0)", "%x : Int(2)") == IS_X
     assert simplified("%z : Int(2) = aten::add(0, %x)", "%x : Int(2)") == IS_X

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import jit
+from jit.eager import hot
 from jit.runtime.plans import pool, threads
 from jit.runtime.products import blas_alone, blas_threads
 from tests.threads import in_threads
@@ -94,16 +95,19 @@ def test_products() -> None:
 
 
 @pytest.mark.llvm
-def test_gradients_do_not_depend_on_it() -> None:
+@pytest.mark.parametrize("calls", [1, hot.LEAST_CALLS + 1], ids=["by numpy", "by kernels once they are hot"])
+def test_gradients_do_not_depend_on_it(calls: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hot, "MOST", 0 if calls == 1 else hot.MOST)
     rng = np.random.default_rng(0)
     weights = [rng.standard_normal((300, 300)) for _ in range(4)]
     found = set()
     for kernels, nodes in ((1, 1), (2, 1), (1, 3), (4, 4)):
         jit.set_num_threads(kernels)
         jit.set_num_interop_threads(nodes)
-        leaves = [jit.tensor(w, requires_grad=True) for w in weights]
         x = jit.ones(300, 300, dtype=jit.float64)
-        jit.cat([jit.tanh(x * leaf).exp() for leaf in leaves]).sum().backward()
+        for _ in range(calls):
+            leaves = [jit.tensor(w, requires_grad=True) for w in weights]
+            jit.cat([jit.tanh(x * leaf).exp() for leaf in leaves]).sum().backward()
         found.add(b"".join(leaf.grad.numpy().tobytes() for leaf in leaves))
     assert len(found) == 1
 

@@ -83,8 +83,6 @@ def with_history(
         if arrays is None:
             return None
         edges = [edge_of(owner) if use and need else None for owner, use, need in zip(inputs, used, needs)]
-        for index in copied:
-            values[index] = values[index].copy()
         node = StageNode(recording, (), edges, count)
         if fitting is not None:
             node.sizes = fitting.sizes
@@ -93,6 +91,8 @@ def with_history(
             if index in carrying:
                 give_history(tensor, node, index)
         if not recording.spent:  # a second backward is an error, so there is nothing to keep
+            for index in copied:
+                values[index] = values[index].copy()
             marked = {index: mark_of(tensor) for tensor, (index, _) in zip(made, results)}
             node.kept = Kept([values], [marks], needs, [marked])
             node.plan, node.state = plan, left_by([*values, *arrays])
