@@ -39,7 +39,7 @@ from benchmarks.measuring import (
     run_child,
 )
 from benchmarks.models import MODELS
-from benchmarks.models.peers import PEERS, Task
+from benchmarks.models.peers import PEERS, Task, learned_in_doubles
 from benchmarks.peers import CannotDo
 
 OURS = ("jit", "jit step")
@@ -143,13 +143,26 @@ def _checked(name: str, order: Row, expected: list[Any]) -> Callable[[], Any]:
     call = made(noisy and name in UNCHECKED)
     found = [array for _ in range(COMPARED if order["training"] else 1) for array in arrays_of(call())]
     expected[:] = expected or found
-    if not (noisy and name in UNCHECKED) and (off := difference(found, expected)) > TOLERANCE:
-        raise ArithmeticError(f"wrong by {off:.1e}")
+    if not (noisy and name in UNCHECKED):
+        _check(found, expected, Task(model, order["training"], False, order["batch"], order["threads"]))
     if noisy and name not in UNCHECKED:
         call = made(True)
     for _ in range(COMPARED + WARM):
         call()
     return call
+
+
+def _check(found: list[Any], expected: list[Any], task: Task) -> None:
+    """ArithmeticError unless results are those of the first peer, or no farther from exact ones than these are.
+
+    A deep network that learns fast is chaotic: after three steps of ResNet-50 the losses of two programs that are both
+    right may differ in the third digit, and so does each from that of doubles.
+    """
+    if (off := difference(found, expected)) <= TOLERANCE:
+        return
+    exact = learned_in_doubles(task, COMPARED) if task.training else expected
+    if difference(found, exact) > difference(expected, exact):
+        raise ArithmeticError(f"wrong by {off:.1e}")
 
 
 # -- printing ----------------------------------------------------------------------------------------------------

@@ -245,3 +245,16 @@ def jit_step(task: Task) -> Call:
         raise CannotDo
     jit = importlib.import_module("jit")
     return jit.trace(_learning(jit, task, task.network(jit), _same))
+
+
+def learned_in_doubles(task: Task, steps: int) -> list[Any]:
+    """The losses of some steps of training, computed by this project operator by operator in float64."""
+    jit = importlib.import_module("jit")
+    assert task.model.training is not None
+    step = task.model.training(jit, task.network(jit).double(), _same)
+    example = _converted(task.arrays(), lambda array: jit.from_numpy(_wide(array)))
+    return [step(*example).detach().numpy() for _ in range(steps)]
+
+
+def _wide(array: Any) -> Any:
+    return array.astype(np.float64) if array.dtype == np.float32 else array
