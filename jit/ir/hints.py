@@ -28,7 +28,7 @@ def is_foreign(value: Any) -> bool:
     """Whether a value is a tensor of another library, which has to be converted; numpy's arrays need not be."""
     kind = type(value)
     is_ours = kind.__module__.partition(".")[0] == __name__.partition(".")[0]
-    return not is_ours and not isinstance(value, (np.ndarray, np.generic, type)) and hasattr(kind, "__dlpack__")
+    return not is_ours and not issubclass(kind, (np.ndarray, np.generic, type)) and hasattr(kind, "__dlpack__")
 
 
 def conversion(value: Any) -> str:

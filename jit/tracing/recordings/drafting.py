@@ -342,7 +342,7 @@ def _is_odd(value: Any) -> bool:
 def _check_structure(structure: Structure, where: Callable[[], str]) -> None:
     """TraceError if the result holds an object that would be the same one in every call."""
     for value in statics(structure, keys=False):
-        if isinstance(value, np.ndarray) or is_foreign(value):
+        if is_a(value, np.ndarray) or is_foreign(value):
             raise TraceError(
                 f"{where()}: the traced function returns an object of type {type(value).__name__}, which is no tensor "
                 f"of this package, so that nothing of it could be recorded; {conversion(value)} before the call, if it "
