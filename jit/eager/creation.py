@@ -16,6 +16,7 @@ from jit.runtime.arrays.arrays import with_known_dtype
 from jit.runtime.arrays.libraries import HOST, library_on
 
 from . import context
+from .composed import Composed
 from .namespace import F
 from .proxies import TracedScalar, concrete
 from .storages import TypedStorage
@@ -328,5 +329,5 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
 
 
 def is_tensor(value: Any) -> bool:
-    """Whether `value` is a Tensor."""
-    return isinstance(value, Tensor)
+    """Whether `value` is a Tensor, or made of some as sparse ones are."""
+    return isinstance(value, (Tensor, Composed))

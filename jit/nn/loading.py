@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from jit.eager import context
+from jit.eager.composed import Composed
 from jit.eager.creation import asarray
 from jit.eager.tensors import Tensor
 from jit.ir.errors import KindError, UsageError
