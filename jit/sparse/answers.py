@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from . import arithmetic, products, rearranging, reductions
-from .tensors import ANSWERS, SparseCsrTensor, SparseTensor
+from .tensors import ANSWERS, Sparse, SparseCsrTensor, SparseTensor
 
 ANSWERS.update(
     {
@@ -25,4 +25,4 @@ ANSWERS.update(
 )  # fmt: skip
 
 
-__all__ = ["ANSWERS", "SparseCsrTensor", "SparseTensor"]
+__all__ = ["ANSWERS", "Sparse", "SparseCsrTensor", "SparseTensor"]

@@ -12,7 +12,7 @@ from jit.ir.devices import resolve
 from jit.ir.dtypes import as_dtype
 from jit.ir.errors import ShapeError, UsageError
 
-from .answers import SparseCsrTensor, SparseTensor
+from .answers import Sparse, SparseCsrTensor, SparseTensor
 
 
 def sparse_coo_tensor(
@@ -191,6 +191,6 @@ def sparse_mask(self: Tensor, mask: Any) -> Any:
 
 
 __all__ = [
-    "SparseCsrTensor", "SparseTensor", "sparse_coo_tensor", "sparse_csr_tensor", "sparse_mask", "to_sparse",
+    "Sparse", "SparseCsrTensor", "SparseTensor", "sparse_coo_tensor", "sparse_csr_tensor", "sparse_mask", "to_sparse",
     "to_sparse_coo", "to_sparse_csr",
 ]  # fmt: skip

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from jit.eager.namespace import F
-from jit.ir.errors import DTypeError, ShapeError, UsageError
+from jit.eager.tensors import Size, Tensor
+from jit.ir.errors import DTypeError, KindError, ShapeError, UsageError
 
 from .tensors import Sparse, SparseTensor, expect_matrix, in_runs, summed
 
@@ -113,14 +114,18 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
 
 def _turned(matrix: SparseTensor) -> SparseTensor:
     expect_matrix("a product", matrix)
-    return SparseTensor(F.flip(matrix.at, [0]), matrix.held, matrix.shape.__class__(matrix.shape[::-1]), False)
+    return SparseTensor(F.flip(matrix.at, [0]), matrix.held, Size(matrix.shape[::-1]), False)
 
 
 def _check(what: str, left: Any, right: Any) -> None:
     """Refuse operands that are no matrices, or whose sizes or dtypes do not fit."""
+    if not isinstance(left, Sparse) and not isinstance(right, Sparse):
+        raise UsageError(f"the sparse operand of {what} is to be one of the factors; use to_dense() of it")
     for operand in (left, right):
         if isinstance(operand, Sparse):
             expect_matrix(what, operand)
+        elif not isinstance(operand, Tensor):
+            raise KindError(f"{what} takes tensors, not {type(operand).__name__}; pass one")
         elif operand.dim() != (1 if what == "mv" and operand is right else 2):
             raise ShapeError(f"{what} does not take sizes {list(operand.shape)} beside a sparse matrix; use to_dense()")
     if left.shape[1] != right.shape[0]:
@@ -145,8 +150,7 @@ def _sparse_by_sparse(left: SparseTensor, right: SparseTensor) -> SparseTensor:
     number, met = in_runs(first, F.index_select(by_rows.starts, 0, middles + 1) - first)
     places = F.stack([F.index_select(rows, 0, number), F.index_select(by_rows.columns, 0, met)])
     values = F.index_select(left.held, 0, number) * F.index_select(by_rows.held, 0, met)
-    sizes = left.shape.__class__((left.shape[0], right.shape[1]))
-    return SparseTensor(places, values, sizes, False).coalesce()
+    return SparseTensor(places, values, Size((left.shape[0], right.shape[1])), False).coalesce()
 
 
 __all__ = [

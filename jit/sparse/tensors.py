@@ -55,6 +55,10 @@ class Sparse(Composed):
         """This tensor by the places of its entries, coalesced or not."""
         raise NotImplementedError
 
+    def parts(self) -> tuple[Any, ...]:
+        """What this tensor is made of, as files of torch hold it."""
+        raise NotImplementedError
+
     def laid_out(self, result: Any) -> Any:
         """The result of an operator in this layout."""
         return result
@@ -309,6 +313,10 @@ class SparseTensor(Sparse):
             return self
         return SparseTensor(self.at.to(device), self.held.to(device), self.shape, self.ordered)
 
+    def parts(self) -> tuple[Any, ...]:
+        """The places, the values, the sizes, and whether the tensor is coalesced."""
+        return self.at, self.held, self.shape, self.ordered
+
     def entries(self) -> SparseTensor:
         """This tensor."""
         return self
@@ -429,6 +437,10 @@ class SparseCsrTensor(Sparse):
             return self
         places = self.starts.to(device), self.columns.to(device)
         return SparseCsrTensor(*places, self.held.to(device), self.shape)
+
+    def parts(self) -> tuple[Any, ...]:
+        """Where rows start, the columns, the values, and the sizes."""
+        return self.starts, self.columns, self.held, self.shape
 
     def entries(self) -> SparseTensor:
         """This matrix by the places of its entries: a row is the number of rows that end before or at an entry."""
