@@ -61,7 +61,7 @@ def times(self: Any, other: Any) -> SparseTensor:
     return _times_sparse(self, other) if isinstance(other, Sparse) else _times_dense(self, other)
 
 
-def _times_dense(matrix: SparseTensor, dense: Any) -> SparseTensor:
+def _times_dense(matrix: Any, dense: Any) -> SparseTensor:
     if tuple(broadcast_shapes(tuple(dense.shape), tuple(matrix.shape))) != tuple(matrix.shape):
         raise ShapeError(
             f"a sparse tensor of sizes {list(matrix.shape)} is not multiplied by larger sizes {list(dense.shape)}; use "
@@ -77,7 +77,7 @@ def at_places(dense: Any, pattern: SparseTensor) -> Any:
     return F.index_select(flat, 0, pattern.numbered(range(dims)))
 
 
-def _times_sparse(left: SparseTensor, right: SparseTensor) -> SparseTensor:
+def _times_sparse(left: Any, right: Any) -> SparseTensor:
     """The entries of `left` that `right` has, too, times its."""
     _expect_equal_sizes("mul", left, right)
     left, right = left.coalesce(), right.coalesce()
@@ -116,7 +116,7 @@ def minus(self: Any, other: Any, *, alpha: Any = 1) -> Any:
     return plus(self, other, alpha=-alpha)
 
 
-def _expect_equal_sizes(what: str, left: SparseTensor, right: SparseTensor) -> None:
+def _expect_equal_sizes(what: str, left: Any, right: Any) -> None:
     if tuple(left.shape) != tuple(right.shape) or left.sparse_dim() != right.sparse_dim():
         raise ShapeError(
             f"{what}: the sizes {list(left.shape)} and {list(right.shape)} of sparse tensors differ; use to_dense(), "

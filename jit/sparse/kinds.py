@@ -39,6 +39,12 @@ KINDS = {
 }
 """The kinds by their names."""
 
-globals().update(KINDS)
+(
+    BoolTensor, ByteTensor, CharTensor, ShortTensor, IntTensor, LongTensor, HalfTensor, BFloat16Tensor, FloatTensor,
+    DoubleTensor, ComplexFloatTensor, ComplexDoubleTensor,
+) = KINDS.values()  # fmt: skip
 
-__all__ = ["KINDS", "SparseKind"]
+__all__ = [
+    "KINDS", "BFloat16Tensor", "BoolTensor", "ByteTensor", "CharTensor", "ComplexDoubleTensor", "ComplexFloatTensor",
+    "DoubleTensor", "FloatTensor", "HalfTensor", "IntTensor", "LongTensor", "ShortTensor", "SparseKind",
+]  # fmt: skip

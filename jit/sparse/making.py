@@ -131,7 +131,9 @@ def sparse_csr_tensor(
         size = (starts.shape[0] - 1, int(F.amax(columns, 0)) + 1 if columns.shape[0] else 0)
     sizes = Size(size)
     if len(sizes) != 2 or sizes[0] != starts.shape[0] - 1 or columns.shape[0] != held.shape[0]:
-        raise ShapeError("a sparse matrix has one crow_indices more than rows, and as many columns as values; mend them")
+        raise ShapeError(
+            "a sparse matrix has one crow_indices more than rows, and as many columns as values; mend them"
+        )
     if columns.shape[0]:
         _check_range("col_indices", columns, _as_tensor(sizes[1]))
     _check_starts(starts, held.shape[0])
@@ -180,9 +182,9 @@ def to_sparse(self: Tensor, sparse_dim: int | None = None, *, layout: Any = None
 to_sparse_coo = to_sparse
 
 
-def to_sparse_csr(self: Tensor, dense_dim: Any = None) -> SparseCsrTensor:
+def to_sparse_csr(self: Tensor, dense_dim: Any = None) -> Any:
     """The elements of a matrix that are not zero, by rows."""
-    return to_sparse(self).to_sparse_csr()  # type: ignore[no-any-return]
+    return to_sparse(self).to_sparse_csr()
 
 
 def sparse_mask(self: Tensor, mask: Any) -> Any:

@@ -112,7 +112,7 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     return made if bias is None else made + bias
 
 
-def _turned(matrix: SparseTensor) -> SparseTensor:
+def _turned(matrix: Any) -> SparseTensor:
     expect_matrix("a product", matrix)
     return SparseTensor(F.flip(matrix.at, [0]), matrix.held, Size(matrix.shape[::-1]), False)
 
@@ -134,15 +134,17 @@ def _check(what: str, left: Any, right: Any) -> None:
             f"{right.shape[0]} rows; transpose one of them"
         )
     if left.dtype is not right.dtype:
-        raise DTypeError(f"{what} takes matrices of one dtype, not {left.dtype} and {right.dtype}; convert one with to()")
+        raise DTypeError(
+            f"{what} takes matrices of one dtype, not {left.dtype} and {right.dtype}; convert one with to()"
+        )
 
 
-def _sparse_by_dense(matrix: SparseTensor, dense: Any) -> Any:
+def _sparse_by_dense(matrix: Any, dense: Any) -> Any:
     rows, columns = matrix.rows()
     return summed(matrix.shape[0], rows, F.index_select(dense, 0, columns) * F.unsqueeze(matrix.held, 1))
 
 
-def _sparse_by_sparse(left: SparseTensor, right: SparseTensor) -> SparseTensor:
+def _sparse_by_sparse(left: Any, right: Any) -> SparseTensor:
     """Each entry of `left` meets all entries of one row of `right`: these lie side by side."""
     by_rows = right.to_sparse_csr()
     rows, middles = left.rows()
@@ -154,5 +156,6 @@ def _sparse_by_sparse(left: SparseTensor, right: SparseTensor) -> SparseTensor:
 
 
 __all__ = [
-    "addmm", "added_product", "linear", "matrix_product", "dsmm", "mm", "product", "product_with_vector", "sampled_addmm", "spmm",
+    "addmm", "added_product", "dsmm", "linear", "matrix_product", "mm", "product", "product_with_vector",
+    "sampled_addmm", "spmm",
 ]  # fmt: skip

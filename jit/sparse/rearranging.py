@@ -111,7 +111,9 @@ def stacked(tensors: Sequence[Any], dim: int = 0) -> SparseTensor:
 def masked(self: Any, mask: SparseTensor) -> SparseTensor:
     """The elements of a tensor at the places of the entries of a sparse one."""
     if tuple(self.shape) != tuple(mask.shape):
-        raise ShapeError(f"sparse_mask: the sizes {list(self.shape)} and {list(mask.shape)} differ; use those of the mask")
+        raise ShapeError(
+            f"sparse_mask: the sizes {list(self.shape)} and {list(mask.shape)} differ; use those of the mask"
+        )
     return mask.holding(at_places(self.to_dense(), mask))
 
 

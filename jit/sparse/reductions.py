@@ -108,8 +108,7 @@ def total(self: SparseTensor, dim: Any = None, keepdim: bool = False, *, dtype: 
         return _dense_total(F.sum(values, 0), self, keepdim)
     sizes = [1 if d in gone else size for d, size in enumerate(self.shape) if keepdim or d not in gone]
     rows = [F.zeros_like(row) if d in gone else row for d, row in enumerate(self.rows()) if keepdim or d not in gone]
-    if values.dtype.is_integral or values.dtype.category == 0:
-        values = values.long()
+    values = values.long() if values.dtype.category == 0 else values
     made = SparseTensor(F.stack(rows), values, Size(sizes), False)
     return made.coalesce() if len(kept) < sparse else made
 

@@ -17,8 +17,10 @@ def show(tensor: Any) -> str:
     first, *facts = _facts(tensor)
     between = f",\n{' ' * _INDENT}"
     begun = "tensor(" + between.join(fields)
-    return with_notes(begun, [first, *facts], _INDENT) if tensor.is_sparse_csr else with_notes(
-        f"{begun}{between}{first}", facts, _INDENT
+    return (
+        with_notes(begun, [first, *facts], _INDENT)
+        if tensor.is_sparse_csr
+        else with_notes(f"{begun}{between}{first}", facts, _INDENT)
     )
 
 
@@ -31,7 +33,11 @@ def _field(name: str, value: Tensor) -> str:
 
 
 def _facts(tensor: Any) -> list[str]:
-    facts = [f"size={tuple(tensor.shape)}", f"nnz={tensor._nnz()}", f"layout={str(tensor.layout).replace('jit', 'torch')}"]
+    facts = [
+        f"size={tuple(tensor.shape)}",
+        f"nnz={tensor._nnz()}",
+        f"layout={str(tensor.layout).replace('jit', 'torch')}",
+    ]
     if tensor.grad_fn is not None:
         facts.append(f"grad_fn={tensor.grad_fn!r}")
     elif tensor.requires_grad:

@@ -68,7 +68,6 @@ class Sparse(Composed):
     is_cpu = property(lambda self: self.held.is_cpu, doc="Whether the elements lie on the CPU.")
     is_cuda = property(lambda self: self.held.is_cuda, doc="Whether the elements lie on a GPU.")
     T = property(lambda self: self.t(), doc="The transposed matrix.")
-    mT = property(lambda self: self.t(), doc="The transposed matrix.")
     ndim = property(lambda self: len(self.shape), doc="The number of dims.")
     grad_fn = property(lambda self: self.held.grad_fn, doc="The node behind the values; None for leaves.")
     is_leaf = property(lambda self: self.held.is_leaf, doc="Whether no operator made the values.")
@@ -93,7 +92,9 @@ class Sparse(Composed):
 
     def _like_this(self, value: Any) -> Any:
         if type(value) is not type(self) or tuple(value.held.shape) != tuple(self.held.shape):
-            raise KindError("the gradient of a sparse tensor has entries at the same places; assign such a one, or None")
+            raise KindError(
+                "the gradient of a sparse tensor has entries at the same places; assign such a one, or None"
+            )
         return value
 
     def requires_grad_(self, requires_grad: bool = True) -> Any:
@@ -161,7 +162,9 @@ class Sparse(Composed):
             copy: Whether to copy where nothing changes.
             ignored: Other arguments of `Tensor.to`, which make no difference.
         """
-        like = [F.empty((0,), dtype=each.dtype, device=each.device) if isinstance(each, Sparse) else each for each in args]
+        like = [
+            F.empty((0,), dtype=each.dtype, device=each.device) if isinstance(each, Sparse) else each for each in args
+        ]
         wanted, home, flags = conversion(like, dtype, device)
         made = self if home is None else self.moved(home)
         made = made if wanted is None or wanted is made.dtype else made.holding(made.held.to(wanted))
@@ -202,7 +205,9 @@ class Sparse(Composed):
         if name.startswith("__") or not hasattr(Tensor, name):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         if name.endswith("_"):
-            raise MemberError(f"a sparse tensor is not changed in place; use what {name[:-1]} returns instead of {name}")
+            raise MemberError(
+                f"a sparse tensor is not changed in place; use what {name[:-1]} returns instead of {name}"
+            )
         raise MemberError(f"a sparse tensor has no {name}; use to_dense().{name}")
 
     def __dir__(self) -> list[str]:
@@ -285,6 +290,7 @@ _CONVERTING = {
 }  # fmt: skip
 for _name, _dtype in _CONVERTING.items():
     setattr(Sparse, _name, partialmethod(Sparse.to, _dtype))
+setattr(Sparse, "mT", Sparse.T)
 
 
 @dataclass(eq=False, repr=False)
@@ -491,7 +497,9 @@ class SparseCsrTensor(Sparse):
 def expect_matrix(what: str, value: Any) -> None:
     """ShapeError unless `value`, an argument of `what`, is a sparse matrix of numbers."""
     if value.dim() != 2 or value.dense_dim():
-        raise ShapeError(f"{what} takes a sparse matrix of numbers, and this has sizes {list(value.shape)}; use to_dense()")
+        raise ShapeError(
+            f"{what} takes a sparse matrix of numbers, and this has sizes {list(value.shape)}; use to_dense()"
+        )
 
 
 def summed(count: Any, group: Any, values: Any) -> Any:
