@@ -116,6 +116,16 @@ class Sparse(Composed):
         """A copy; gradients flow through it."""
         return self.holding(F.clone(self.held))
 
+    def copy_(self, source: Any, non_blocking: bool = False) -> Any:
+        """Take the entries of another sparse tensor of this layout and these sizes, in this one's dtype."""
+        if type(source) is not type(self) or tuple(source.shape) != tuple(self.shape):
+            raise ShapeError(f"copy_ takes a sparse tensor of the same layout and sizes {list(self.shape)}; convert it")
+        if context.TRACE.get() is not None:
+            raise UsageError("a traced function cannot write to a sparse tensor; use a new one in its place")
+        taken = source.moved(self.device)
+        vars(self).update(vars(taken.holding(taken.held.to(self.dtype).clone())))
+        return self
+
     def size(self, dim: int | None = None) -> Any:
         """All sizes, or that of `dim`."""
         return self.shape if dim is None else self.shape[dim]
@@ -403,17 +413,6 @@ class SparseTensor(Sparse):
         rows, columns = sorted_one.rows()
         starts = F.searchsorted(rows, F.arange(self.shape[0] + 1, device=self.device))
         return SparseCsrTensor(starts, columns, sorted_one.held, self.shape)
-
-    def copy_(self, source: Any, non_blocking: bool = False) -> SparseTensor:
-        """Take the entries of another sparse tensor of the same sizes, in this one's dtype."""
-        if not isinstance(source, SparseTensor) or tuple(source.shape) != tuple(self.shape):
-            raise ShapeError(f"copy_ takes a sparse tensor of the same sizes {list(self.shape)}; pass its to_sparse()")
-        if context.TRACE.get() is not None:
-            raise UsageError("a traced function cannot write to a sparse tensor; use a new one in its place")
-        taken = source.moved(self.device)
-        self.at, self.ordered = taken.at, taken.ordered
-        self.held = taken.held.to(self.dtype).clone()
-        return self
 
 
 @dataclass(eq=False, repr=False)

@@ -198,7 +198,7 @@ def test_buffers(matrix):
         (lambda m: jit.softmax(m, 1), "use to_dense()"),
         (lambda m: m == m, "use to_dense()"),
         (lambda m: m != jit.ones(3, 3), "use to_dense()"),
-        (lambda m: m + 1, "use to_dense()"),
+        (lambda m: m + 1, "or to_dense()"),
         (lambda m: m + jit.ones(3, 3), "use add(dense, sparse)"),
         (lambda m: m / jit.ones(3, 3), "use to_dense()"),
         (lambda m: m**-1, "use to_dense()"),
