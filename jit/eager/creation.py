@@ -16,7 +16,6 @@ from jit.runtime.arrays.arrays import with_known_dtype
 from jit.runtime.arrays.libraries import HOST, library_on
 
 from . import context
-from .composed import Composed
 from .namespace import F
 from .proxies import TracedScalar, concrete
 from .storages import TypedStorage
@@ -330,4 +329,8 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
 
 def is_tensor(value: Any) -> bool:
     """Whether `value` is a Tensor, or made of some as sparse ones are."""
-    return isinstance(value, (Tensor, Composed))
+    if isinstance(value, Tensor):
+        return True
+    from .composed import Composed
+
+    return isinstance(value, Composed)

@@ -20,7 +20,6 @@ from jit.late import NoSuchName
 from jit.ops import NAMES
 
 from .arguments import Mismatch, fitter
-from .composed import answering
 from .context import user_source
 from .dispatch import call_fitting, call_inplace, call_out, no_declaration
 from .later import Later
@@ -141,6 +140,8 @@ def _resolve(name: str, ops: Sequence[Op], args: Sequence[Any], kwargs: dict[str
             if laid_out is not None and not own and as_memory_format(laid_out) in ("channels_last", "channels_last_3d"):
                 result = F.contiguous(result, memory_format=laid_out)
             return result.requires_grad_() if wants_grad else result
+    from .composed import answering
+
     composed = answering((*args, *kwargs.values()))
     if composed is not None:
         return composed.answer(name, args, kwargs)

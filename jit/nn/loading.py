@@ -208,7 +208,7 @@ def load_own(
 
 
 def _tensor_of(value: Any) -> Any:
-    """What a state dict has under a name, as a tensor."""
+    """The entry of a state dict as a tensor."""
     return value if isinstance(value, Composed) else asarray(value)
 
 

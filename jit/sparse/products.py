@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from jit.eager.expecting import expect
 from jit.eager.namespace import F
 from jit.eager.tensors import Size, Tensor
-from jit.ir.errors import DTypeError, KindError, ShapeError, UsageError
+from jit.ir.errors import DTypeError, ShapeError, UsageError
 
 from .tensors import Sparse, SparseTensor, expect_matrix, in_runs, summed
 
@@ -60,9 +61,11 @@ def sampled_addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any
         beta: The factor of `input`.
         alpha: The factor of the product.
     """
-    rows, columns = input.entries().rows()
+    expect("sampled_addmm", input, Sparse)
+    whole: Any = input if input.is_sparse_csr else input.coalesce()
+    rows, columns = whole.entries().rows()
     found = F.sum(F.index_select(mat1, 0, rows) * F.index_select(F.t(mat2), 0, columns), -1)
-    return input.holding(input.held * beta + found * alpha)
+    return whole.holding(whole.held * beta + found * alpha)
 
 
 # -- what operators are for sparse tensors -----------------------------------------------------------------------------
@@ -86,6 +89,7 @@ def product_with_vector(self: Any, vec: Any) -> Any:
 
 def matrix_product(self: Any, other: Any) -> Any:
     """The operator matmul, of a sparse matrix and a matrix or a vector."""
+    _expect_tensors("matmul", self, other)
     if other.dim() == 1 and isinstance(self, Sparse):
         return product_with_vector(self, other)
     if self.dim() == 1 and isinstance(other, Sparse):
@@ -117,15 +121,19 @@ def _turned(matrix: Any) -> SparseTensor:
     return SparseTensor(F.flip(matrix.at, [0]), matrix.held, Size(matrix.shape[::-1]), False)
 
 
+def _expect_tensors(what: str, *operands: Any) -> None:
+    for operand in operands:
+        expect(what, operand, (Tensor, Sparse))
+
+
 def _check(what: str, left: Any, right: Any) -> None:
     """Refuse operands that are no matrices, or whose sizes or dtypes do not fit."""
     if not isinstance(left, Sparse) and not isinstance(right, Sparse):
         raise UsageError(f"the sparse operand of {what} is to be one of the factors; use to_dense() of it")
+    _expect_tensors(what, left, right)
     for operand in (left, right):
         if isinstance(operand, Sparse):
             expect_matrix(what, operand)
-        elif not isinstance(operand, Tensor):
-            raise KindError(f"{what} takes tensors, not {type(operand).__name__}; pass one")
         elif operand.dim() != (1 if what == "mv" and operand is right else 2):
             raise ShapeError(f"{what} does not take sizes {list(operand.shape)} beside a sparse matrix; use to_dense()")
     if left.shape[1] != right.shape[0]:

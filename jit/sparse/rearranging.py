@@ -22,9 +22,9 @@ def transposed(self: SparseTensor, dim0: int, dim1: int) -> SparseTensor:
     return permuted(self, order)
 
 
-def permuted(self: SparseTensor, dims: Sequence[int]) -> SparseTensor:
-    """The operator permute, of sparse dims."""
-    order = [along(self, dim) for dim in dims]
+def permuted(self: SparseTensor, *dims: Any) -> SparseTensor:
+    """The operator permute, of sparse dims, which are given one by one or in a list."""
+    order = [along(self, dim) for dim in (dims[0] if len(dims) == 1 and not hasattr(dims[0], "__index__") else dims)]
     sparse = self.sparse_dim()
     if sorted(order) != list(range(self.dim())) or order[sparse:] != list(range(sparse, self.dim())):
         raise UsageError("permute takes each dim once, and sparse dims change places among each other; use to_dense()")

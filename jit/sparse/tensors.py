@@ -33,7 +33,7 @@ ANSWERS: dict[str, Callable[..., Any]] = {}
 
 
 class Sparse(Composed):
-    """What both layouts have in common: a tensor of values, which says the dtype, the device and the history."""
+    """The base of both layouts: a tensor of values says the dtype, the device and the history."""
 
     held: Any
     """The values of the entries."""
@@ -56,7 +56,7 @@ class Sparse(Composed):
         raise NotImplementedError
 
     def parts(self) -> tuple[Any, ...]:
-        """What this tensor is made of, as files of torch hold it."""
+        """The tensors and facts that make up this one, as files of torch hold them."""
         raise NotImplementedError
 
     def laid_out(self, result: Any) -> Any:
@@ -200,7 +200,7 @@ class Sparse(Composed):
         return dense if dtype is None else dense.to(dtype)
 
     def answer(self, name: str, args: Any, kwargs: Any) -> Any:
-        """What the operator of this name is for sparse tensors; UsageError if it is nothing."""
+        """The result of the operator of this name for sparse tensors; UsageError if it has none."""
         found = ANSWERS.get(name)
         if found is None:
             raise UsageError(f"{name} does not take sparse tensors; use to_dense() of them")
@@ -444,7 +444,7 @@ class SparseCsrTensor(Sparse):
         return SparseCsrTensor(*places, self.held.to(device), self.shape)
 
     def parts(self) -> tuple[Any, ...]:
-        """Where rows start, the columns, the values, and the sizes."""
+        """The starts of rows, the columns, the values, and the sizes."""
         return self.starts, self.columns, self.held, self.shape
 
     def entries(self) -> SparseTensor:

@@ -133,8 +133,8 @@ def test_gradients_of_a_leaf_are_at_its_places():
 def test_gradients_reach_the_values_that_a_tensor_is_made_of(matrix):
     values = jit.tensor([1.0, 2.0, 3.0, -4.0], requires_grad=True)
     made = jit.sparse_coo_tensor(PLACES, values * 2, (3, 3))
-    made = made.to_sparse_csr() if matrix.is_sparse_csr else made
-    (made.to_dense() * jit.arange(9.0).reshape(3, 3)).sum().backward()
+    turned = made.to_sparse_csr() if matrix.is_sparse_csr else made
+    (turned.to_dense() * jit.arange(9.0).reshape(3, 3)).sum().backward()
     assert values.grad.tolist() == [2, 12, 2, 10]
 
 
@@ -176,7 +176,7 @@ def test_buffers(matrix):
     net, other = Held(matrix), Held(matrix * 0)
     other.load_state_dict(net.state_dict())
     assert other.matrix.to_dense().tolist() == DENSE and other.double().matrix.dtype is jit.float64
-    with pytest.raises(jit.UsageError, match="matrix is a Sparse.*Tensor here and a Tensor there"):
+    with pytest.raises(jit.UsageError, match=r"matrix is a Sparse.*Tensor here and a Tensor there"):
         net.load_state_dict({"matrix": jit.ones(3, 3)})
     net.matrix = matrix * 2
     assert_close(net(jit.eye(3)), 2 * np.array(DENSE, np.float32))
