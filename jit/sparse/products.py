@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from jit.eager.autocasting import computes_in
 from jit.eager.expecting import expect
 from jit.eager.namespace import F
 from jit.eager.tensors import Size, Tensor
 from jit.ir.errors import DTypeError, ShapeError, UsageError
+from jit.ir.precision import LOWER
 
 from .tensors import Sparse, SparseTensor, expect_matrix, in_runs, summed
 
@@ -127,7 +129,7 @@ def _expect_tensors(what: str, *operands: Any) -> None:
 
 
 def _check(what: str, left: Any, right: Any) -> None:
-    """Refuse operands that are no matrices, or whose sizes or dtypes do not fit."""
+    """Refuse operands that are no matrices, or whose sizes do not fit."""
     if not isinstance(left, Sparse) and not isinstance(right, Sparse):
         raise UsageError(f"the sparse operand of {what} is to be one of the factors; use to_dense() of it")
     _expect_tensors(what, left, right)
@@ -141,19 +143,28 @@ def _check(what: str, left: Any, right: Any) -> None:
             f"{what}: the sizes {list(left.shape)} and {list(right.shape)} do not fit: {left.shape[1]} columns meet "
             f"{right.shape[0]} rows; transpose one of them"
         )
-    if left.dtype is not right.dtype:
-        raise DTypeError(
-            f"{what} takes matrices of one dtype, not {left.dtype} and {right.dtype}; convert one with to()"
-        )
 
 
 def _sparse_by_dense(matrix: Any, dense: Any) -> Any:
     rows, columns = matrix.rows()
-    return summed(matrix.shape[0], rows, F.index_select(dense, 0, columns) * F.unsqueeze(matrix.held, 1))
+    return _scaled_sums(matrix.shape[0], rows, columns, matrix.held, dense)
+
+
+@computes_in(LOWER)
+def _scaled_sums(count: Any, rows: Any, columns: Any, values: Any, dense: Any) -> Any:
+    """The rows of a dense matrix that `columns` name, times values, added up where `rows` say."""
+    _expect_one_dtype(values, dense)
+    return summed(count, rows, F.index_select(dense, 0, columns) * F.unsqueeze(values, 1))
+
+
+def _expect_one_dtype(left: Any, right: Any) -> None:
+    if left.dtype is not right.dtype:
+        raise DTypeError(f"factors of a product are of one dtype, not {left.dtype} and {right.dtype}; convert one")
 
 
 def _sparse_by_sparse(left: Any, right: Any) -> SparseTensor:
     """Each entry of `left` meets all entries of one row of `right`: these lie side by side."""
+    _expect_one_dtype(left, right)
     by_rows = right.to_sparse_csr()
     rows, middles = left.rows()
     first = F.index_select(by_rows.starts, 0, middles)

@@ -101,6 +101,15 @@ def test_gradients_are_those_of_torch():
     assert x.grad.tolist() == [[10, 12], [4, 8], [-12, -16]]
 
 
+@LAYOUTS
+def test_products_are_computed_in_the_lower_dtype_of_a_region(by_rows):
+    adj = made(jit.tensor(VALUES), by_rows)
+    for function in (lambda x: adj @ (x @ x), lambda x: jit.sparse.mm(adj, x)):
+        with jit.autocast("cpu", dtype=jit.bfloat16):
+            found = function(jit.eye(3))
+        assert found.dtype is jit.bfloat16 and found.float().tolist() == adj.to_dense().tolist()
+
+
 @pytest.mark.parametrize("dtype", [jit.float16, jit.bfloat16, jit.int64, jit.complex64])
 def test_dtypes(dtype):
     x = jit.eye(3, dtype=dtype)
