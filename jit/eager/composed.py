@@ -14,6 +14,9 @@ from typing import Any
 class Composed:
     """The base of classes whose objects hold tensors and stand for one."""
 
+    requires_grad: bool
+    """Whether gradients flow into one of the tensors."""
+
     def answer(self, name: str, args: Any, kwargs: Any) -> Any:
         """The result of the function of this name on these arguments, of which one at least is such an object.
 

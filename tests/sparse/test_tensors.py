@@ -144,6 +144,51 @@ def test_gradients_reach_dense_tensors():
     assert x.grad.tolist() == [[5, 0], [0, 8]]
 
 
+class Product(jit.autograd.Function):
+    """The product of a sparse matrix and a dense one."""
+
+    @staticmethod
+    def forward(ctx, matrix, x):
+        ctx.save_for_backward(matrix, x)
+        return jit.spmm(matrix, x)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        matrix, _ = ctx.saved_tensors
+        return None, jit.spmm(matrix.t(), gradient)
+
+
+class Making(jit.autograd.Function):
+    """A sparse matrix of values."""
+
+    @staticmethod
+    def forward(ctx, values):
+        return jit.sparse_coo_tensor(PLACES, values, (3, 3))
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient
+
+
+def test_functions_with_derivatives_of_their_own_take_matrices_that_need_no_gradient(matrix):
+    x = jit.ones(3, 1, requires_grad=True)
+    Product.apply(matrix, x).sum().backward()
+    assert x.grad.tolist() == np.array(DENSE).sum(0)[:, None].tolist()
+    with pytest.raises(jit.AutogradError, match="their indices and values"):
+        Product.apply(matrix.requires_grad_(), x)
+    with pytest.raises(jit.AutogradError, match="their indices and values"):
+        Making.apply(jit.tensor(VALUES, requires_grad=True))
+
+
+@pytest.mark.parametrize("use_reentrant", [False, True])
+def test_gradients_through_checkpoints(use_reentrant):
+    leaf = example(requires_grad=True)
+    jit.checkpoint(lambda m: (m @ m.t()).to_dense(), leaf, use_reentrant=use_reentrant).sum().backward()
+    expected = example(requires_grad=True)
+    (expected @ expected.t()).to_dense().sum().backward()
+    assert leaf.grad._values().tolist() == expected.grad._values().tolist()
+
+
 # -- being kept ----------------------------------------------------------------------------------------------------
 
 
