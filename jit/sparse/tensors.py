@@ -67,7 +67,7 @@ class Sparse(Composed):
     device = property(lambda self: self.held.device, doc="The device of the elements.")
     is_cpu = property(lambda self: self.held.is_cpu, doc="Whether the elements lie on the CPU.")
     is_cuda = property(lambda self: self.held.is_cuda, doc="Whether the elements lie on a GPU.")
-    T = property(lambda self: self.t(), doc="The transposed matrix.")
+    T = mT = property(lambda self: self.t(), doc="The transposed matrix.")  # noqa: N815
     ndim = property(lambda self: len(self.shape), doc="The number of dims.")
     grad_fn = property(lambda self: self.held.grad_fn, doc="The node behind the values; None for leaves.")
     is_leaf = property(lambda self: self.held.is_leaf, doc="Whether no operator made the values.")
@@ -300,7 +300,6 @@ _CONVERTING = {
 }  # fmt: skip
 for _name, _dtype in _CONVERTING.items():
     setattr(Sparse, _name, partialmethod(Sparse.to, _dtype))
-setattr(Sparse, "mT", Sparse.T)
 
 
 @dataclass(eq=False, repr=False)

@@ -1,4 +1,4 @@
-"""Operators other than products: values, layouts, whether results are coalesced, gradients. As PyTorch 2.13 has them."""
+"""Operators other than products: values, layouts, gradients, and whether results are coalesced."""
 
 import numpy as np
 import pytest
