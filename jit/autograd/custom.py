@@ -290,7 +290,7 @@ class Function:
 
 def _refuse_composed(function: type[Function], values: Sequence[Any]) -> None:
     """AutogradError if one of the arguments or outputs is made of tensors, whose gradients would be lost."""
-    if context.GRAD_ENABLED.get() and any(isinstance(v, Composed) and v.requires_grad for v in values):
+    if context.GRAD_ENABLED.get() and any(issubclass(type(v), Composed) and v.requires_grad for v in values):
         raise AutogradError(
             f"{function.__name__} passes no gradients to or from sparse tensors; let it take and return their indices "
             "and values"

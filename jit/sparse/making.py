@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from jit.eager.creation import tensor
+from jit.eager.expecting import expect
 from jit.eager.namespace import F
 from jit.eager.tensors import Size, Tensor
 from jit.ir import dtypes, layouts
@@ -168,6 +169,8 @@ def to_sparse(self: Tensor, sparse_dim: int | None = None, *, layout: Any = None
         return to_sparse_csr(self)
     if layout not in (None, layouts.sparse_coo):
         raise UsageError(f"there are no tensors in the layout {layout}; use jit.sparse_coo or jit.sparse_csr")
+    if sparse_dim is not None:
+        expect("sparse_dim of to_sparse", sparse_dim, int)
     dims = self.ndim if sparse_dim is None else sparse_dim
     if not 1 <= dims <= self.ndim:
         raise UsageError(f"places have from 1 to all {self.ndim} dims, not {dims}; choose another sparse_dim")
@@ -189,6 +192,7 @@ def to_sparse_csr(self: Tensor, dense_dim: Any = None) -> Any:
 
 def sparse_mask(self: Tensor, mask: Any) -> Any:
     """The elements of a tensor at the places of the entries of a sparse one."""
+    expect("sparse_mask", mask, Sparse)
     return mask.laid_out(mask.answer("sparse_mask", (self, mask), {}))
 
 
