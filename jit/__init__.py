@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from .ir.collector import collector_resting as _collector_resting
 from .late import PROVIDERS as _PROVIDERS
 from .late import elsewhere as _elsewhere
+from .late import found_later as _found_later
 from .late import late as _late
 
 with _collector_resting():  # nothing that importing makes is garbage: searching it would take a fifth of the time
@@ -48,6 +49,7 @@ with _collector_resting():  # nothing that importing makes is garbage: searching
     )  # fmt: skip
     from .ir.memory_formats import MemoryFormat, channels_last, channels_last_3d, contiguous_format, preserve_format
     from .eager.tensors import Size, Tensor, Variable
+    from .eager.later import Later as _Later
     from .eager.typed import ON_CPU as _ON_CPU
     from .eager.typed import ON_GPU as _ON_GPU
     from .ir.layouts import TensorLayout as _TensorLayout
@@ -113,6 +115,8 @@ _load, _loadable = _late(
         "eager.showing": "get_printoptions set_printoptions",
         "inspection.covering": "coverage",
         "library.limits": "finfo iinfo",
+        "sparse.making": "sparse_coo_tensor sparse_csr_tensor",
+        "sparse.products": "dsmm spmm",
         "eager.storages":
             "BFloat16Storage BoolStorage ByteStorage CharStorage ComplexDoubleStorage ComplexFloatStorage "
             "DoubleStorage FloatStorage HalfStorage IntStorage LongStorage ShortStorage Storage TypedStorage "
@@ -132,7 +136,7 @@ _load, _loadable = _late(
     (
         "amp", "artifacts", "backends", "compiler", "distributions", "export", "fft", "files", "func", "fx", "hub",
         "inspection", "linalg", "nn", "onnx", "optim", "overrides", "passes", "random", "runtime", "serialization",
-        "signal", "special", "tracing", "types", "utils",
+        "signal", "sparse", "special", "tracing", "types", "utils",
     ),
     _partial(_member, "jit"),
 )  # fmt: skip
@@ -144,6 +148,9 @@ def __dir__() -> list[str]:
 
 if not TYPE_CHECKING:  # a type checker would accept every misspelt name as one of these
     __getattr__ = _load
+
+for _spelled in ("sparse_mask", "to_sparse", "to_sparse_coo", "to_sparse_csr"):
+    setattr(Tensor, _spelled, _Later(_spelled, _partial(_found_later, "jit.sparse.making", _spelled)))
 
 vars(cuda)["amp"] = _elsewhere("jit.cuda.amp", "jit.amp.cuda")
 vars(cpu)["amp"] = _elsewhere("jit.cpu.amp", "jit.amp.cpu")

@@ -36,6 +36,11 @@ def imported(module: str) -> Any:
         return import_module(module)
 
 
+def found_later(module: str, name: str) -> Any:
+    """The member of this name of a module, which is imported if it has not been."""
+    return getattr(imported(module), name)
+
+
 def _is_module(full: str) -> bool:
     with unwatched():
         return "._" not in full and find_spec(full) is not None
@@ -58,7 +63,7 @@ def late(
 
     def find(name: str) -> Any:
         if name in places:
-            module[name] = found = getattr(imported(f"{package}.{places[name]}"), name)
+            module[name] = found = found_later(f"{package}.{places[name]}", name)
             return found
         if name in inner or _is_module(f"{package}.{name}"):
             return imported(f"{package}.{name}")

@@ -22,6 +22,7 @@ from jit import random as random
 from jit import runtime as runtime
 from jit import serialization as serialization
 from jit import signal as signal
+from jit import sparse as sparse
 from jit import special as special
 from jit import tracing as tracing
 from jit import types as types
@@ -45,6 +46,10 @@ from jit.eager.showing import set_printoptions as set_printoptions
 from jit.inspection.covering import coverage as coverage
 from jit.library.limits import finfo as finfo
 from jit.library.limits import iinfo as iinfo
+from jit.sparse.making import sparse_coo_tensor as sparse_coo_tensor
+from jit.sparse.making import sparse_csr_tensor as sparse_csr_tensor
+from jit.sparse.products import dsmm as dsmm
+from jit.sparse.products import spmm as spmm
 from jit.eager.storages import BFloat16Storage as BFloat16Storage
 from jit.eager.storages import BoolStorage as BoolStorage
 from jit.eager.storages import ByteStorage as ByteStorage

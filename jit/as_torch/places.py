@@ -60,6 +60,7 @@ REASONS = {
     "torch.distributed": "there is one process here; torch.distributed.is_available() says so",
     "torch.quantization": "quantised networks are not there",
     "torch.ao": "quantised networks are not there",
+    "torch.optim.SparseAdam": "gradients are dense here; use optim.Adam, which moves rows without a gradient, too",
     "torch.nested": "nested tensors are not there; pad the sequences, see nn.utils.rnn.pad_sequence",
     "torch._six": "torch 2 has it no longer, either; import it from collections.abc or math",
     "torch.rfft": "torch 2 has it no longer, either; use torch.fft.rfft",

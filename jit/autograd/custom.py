@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jit.eager import context
+from jit.eager.composed import Composed
 from jit.eager.dispatch import view_of
 from jit.eager.namespace import F
 from jit.eager.tensors import Tensor, Variable, alias, root_of
@@ -263,12 +264,15 @@ class Function:
     @classmethod
     def _run(cls, args: Sequence[Any], only_tensors: bool = True) -> tuple[Any, FunctionNode | None]:
         ctx = Context()
+        _refuse_composed(cls, args)
         needs = tuple(isinstance(a, Tensor) and a.requires_grad for a in args)
         tracked = context.GRAD_ENABLED.get() and any(needs)
         ctx.needs_input_grad = needs if tracked else (False,) * len(args)
         with context.no_grad():
             result = cls._forward(ctx, args)
         outputs = list(result) if isinstance(result, (tuple, list)) else [result]
+        if tracked:
+            _refuse_composed(cls, outputs)
         for index, output in enumerate(outputs):
             if only_tensors and not isinstance(output, Tensor):
                 raise UsageError(
@@ -282,6 +286,15 @@ class Function:
         _claim_views(cls, ctx, outputs)
         ctx._to_save = ctx._dirty = ctx._constant = ()  # holding outputs would make a cycle
         return (type(result)(outputs) if isinstance(result, (tuple, list)) else outputs[0]), node
+
+
+def _refuse_composed(function: type[Function], values: Sequence[Any]) -> None:
+    """AutogradError if one of the arguments or outputs is made of tensors, whose gradients would be lost."""
+    if context.GRAD_ENABLED.get() and any(issubclass(type(v), Composed) and v.requires_grad for v in values):
+        raise AutogradError(
+            f"{function.__name__} passes no gradients to or from sparse tensors; let it take and return their indices "
+            "and values"
+        )
 
 
 def _written(

@@ -328,5 +328,9 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
 
 
 def is_tensor(value: Any) -> bool:
-    """Whether `value` is a Tensor."""
-    return isinstance(value, Tensor)
+    """Whether `value` is a Tensor, or made of some as sparse ones are."""
+    if isinstance(value, Tensor):
+        return True
+    from .composed import Composed
+
+    return isinstance(value, Composed)

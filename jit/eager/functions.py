@@ -140,6 +140,11 @@ def _resolve(name: str, ops: Sequence[Op], args: Sequence[Any], kwargs: dict[str
             if laid_out is not None and not own and as_memory_format(laid_out) in ("channels_last", "channels_last_3d"):
                 result = F.contiguous(result, memory_format=laid_out)
             return result.requires_grad_() if wants_grad else result
+    from .composed import answering
+
+    composed = answering((*args, *kwargs.values()))
+    if composed is not None:
+        return composed.answer(name, args, kwargs)
     old = reordered(name, args)
     if old is not None:
         return _resolve(name, ops, old[0], {**old[1], **kwargs}, invoke)

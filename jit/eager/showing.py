@@ -95,7 +95,7 @@ def show_tensor(tensor: Tensor) -> str:
     own = type(tensor).__module__.startswith("jit.")
     prefix = "tensor(" if own else f"{type(tensor).__name__}("
     text = "[]" if array.size == 0 else _elements(array, len(prefix))
-    return _with_notes(prefix + text, _notes(tensor, array), len(prefix))
+    return with_notes(prefix + text, _notes(tensor, array), len(prefix))
 
 
 def _notes(tensor: Tensor, array: Any) -> list[str]:
@@ -112,7 +112,7 @@ def _notes(tensor: Tensor, array: Any) -> list[str]:
     return notes
 
 
-def _with_notes(text: str, notes: list[str], indent: int) -> str:
+def with_notes(text: str, notes: list[str], indent: int) -> str:
     """The text with its notes, each on a line of its own where the last one is full."""
     used = len(text) - text.rfind("\n") + 1
     for note in notes:

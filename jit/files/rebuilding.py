@@ -12,8 +12,12 @@ from typing import Any, NamedTuple
 
 from jit.eager.storages import TypedStorage
 from jit.eager.tensors import Tensor, tensor_of
+from jit.ir import layouts
 from jit.ir.dtypes import ALL, DType, uint8
+from jit.ir.errors import ShapeError
+from jit.ir.layouts import TensorLayout
 from jit.runtime.arrays.libraries import library_of
+from jit.sparse.making import SparseCsrTensor, SparseTensor, sparse_coo_tensor, sparse_csr_tensor
 
 from ..nn import Parameter
 from .faults import FileError
@@ -125,6 +129,41 @@ def rebuild_parameter_with_state(data: Any, requires_grad: Any, hooks: Any, stat
         state: The attributes.
     """
     return rebuild_parameter(data, requires_grad, hooks, state)
+
+
+def layout_of(name: Any) -> TensorLayout:
+    """The layout of a sparse tensor by its name, `torch.sparse_coo`.
+
+    Raises:
+        FileError: There are no tensors in that layout here.
+    """
+    for layout in (layouts.sparse_coo, layouts.sparse_csr):
+        if name == f"torch.{layout.name}":
+            return layout
+    raise FileError(f"a tensor in it has the layout {name!r}; save its to_sparse()")
+
+
+def rebuild_sparse(layout: Any, data: Any) -> SparseTensor | SparseCsrTensor:
+    """A sparse tensor.
+
+    Args:
+        layout: Its layout.
+        data: The places, the values and the sizes; perhaps whether it is coalesced.
+
+    Raises:
+        FileError: These are not what such a tensor is made of, or do not fit one another.
+    """
+    places = 2 if layout is layouts.sparse_csr else 1
+    if not isinstance(data, tuple) or len(data) not in (places + 2, places + 3) or not _natural(data[places + 1]):
+        raise FileError("a sparse tensor in it has no places, no values or no sizes")
+    if not all(isinstance(part, Tensor) and part.defined for part in data[: places + 1]):
+        raise FileError("a sparse tensor in it is made of what are no tensors")
+    try:
+        if layout is layouts.sparse_csr:
+            return sparse_csr_tensor(*data[:4])
+        return sparse_coo_tensor(*data[:3], is_coalesced=len(data) > 3 and data[3] is True)
+    except ShapeError as error:
+        raise FileError(f"a sparse tensor in it does not hold together: {error}") from error
 
 
 def rebuild_subclass(function: Any, kind: Any, arguments: Any, state: Any) -> Any:

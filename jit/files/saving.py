@@ -20,9 +20,11 @@ from jit.ir.devices import device
 from jit.ir.dtypes import DType
 from jit.ir.errors import KindError, UsageError
 from jit.ir.files import replacing
+from jit.ir.layouts import TensorLayout
 from jit.ir.random_state import RandomState
 from jit.runtime.arrays.arrays import ViewLayout, address_of, laid_out, room_of
 from jit.runtime.arrays.libraries import HOST, library_of
+from jit.sparse.making import Sparse
 
 from ..artifacts import files as artifacts
 from ..nn import Parameter
@@ -32,8 +34,10 @@ from .names import name_of, written
 from .rebuilding import (
     STORAGES,
     UNTYPED,
+    layout_of,
     rebuild_parameter,
     rebuild_parameter_with_state,
+    rebuild_sparse,
     rebuild_subclass,
     rebuild_tensor,
 )
@@ -240,6 +244,10 @@ class _Pickler(pickle.Pickler):
             if not obj.__dict__:
                 return function, arguments
             return rebuild_subclass, (function, Tensor, arguments, dict(obj.__dict__))
+        if isinstance(obj, Sparse):
+            return rebuild_sparse, (obj.layout, obj.parts())
+        if type(obj) is TensorLayout:
+            return layout_of, (f"torch.{obj.name}",)
         if type(obj) is DType:
             return name_of(obj)
         if type(obj) is Size:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from jit.eager import context
+from jit.eager.composed import Composed
 from jit.eager.creation import asarray
 from jit.eager.tensors import Tensor
 from jit.ir.errors import KindError, UsageError
@@ -122,10 +123,12 @@ class StateLoad:
         self.found.unexpected_keys.extend(left)
         given: dict[str, Tensor] = {}
         for name, value in self.given.items():
-            if name in own and not isinstance(value, (Tensor, np.ndarray, np.generic)):
+            if name in own and not isinstance(value, (Tensor, Composed, np.ndarray, np.generic)):
                 self.faults.append(f"{name} is no tensor but a {type(value).__name__}")
+            elif name in own and _are_unlike(own[name], value):
+                self.faults.append(f"{name} is a {type(own[name]).__name__} here and a {type(value).__name__} there")
             elif name in own:
-                given[name] = asarray(value)
+                given[name] = _tensor_of(value)
         self.faults += [_size_fault(n, own[n], given[n]) for n in own if n in given and not _fit(own[n], given[n])]
         return given
 
@@ -194,14 +197,24 @@ def load_own(
         given = state.get(prefix + name)
         if given is None:
             missing.extend([prefix + name] if strict else [])
-        elif not _fit(own, asarray(given)):
-            faults.append(_size_fault(prefix + name, own, asarray(given)))
+        elif _are_unlike(own, given) or not _fit(own, _tensor_of(given)):
+            faults.append(_size_fault(prefix + name, own, _tensor_of(given)))
         else:
             with context.no_grad():
-                own.copy_(asarray(given))
+                own.copy_(_tensor_of(given))
     if strict:
         ends = (name[len(prefix) :] for name in state if name.startswith(prefix))
         unexpected.extend(prefix + end for end in ends if end.partition(".")[0] not in {**members, **module._modules})
+
+
+def _tensor_of(value: Any) -> Any:
+    """The entry of a state dict as a tensor."""
+    return value if isinstance(value, Composed) else asarray(value)
+
+
+def _are_unlike(own: Any, given: Any) -> bool:
+    """Whether one of two tensors is sparse, or both are in another way."""
+    return (isinstance(own, Composed) or isinstance(given, Composed)) and type(own) is not type(given)
 
 
 def _fit(own: Tensor, given: Tensor) -> bool:

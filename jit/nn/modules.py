@@ -8,6 +8,7 @@ from contextvars import ContextVar
 from typing import Any, Self
 
 from jit.eager import context
+from jit.eager.composed import Composed
 from jit.eager.conversions import conversion
 from jit.eager.namespace import F
 from jit.eager.networks import BACKWARD, BACKWARD_PRE, FORWARD, FORWARD_PRE, TELLING, initial_state
@@ -149,7 +150,7 @@ class Module(Registration):
             KindError: `tensor` is neither a tensor nor None.
         """
         self._check_name(name, self._buffers)
-        if tensor is not None and not isinstance(tensor, Tensor):
+        if tensor is not None and not isinstance(tensor, (Tensor, Composed)):
             raise KindError(f"buffer {name!r} must be a tensor or None, not {type(tensor).__name__}")
         self._buffers[name] = registered("buffer", self, name, tensor)
         (self._transient_buffers.discard if persistent else self._transient_buffers.add)(name)
@@ -184,9 +185,9 @@ class Module(Registration):
                 f"{type(self).__name__}.__init__"
             )
 
-    def _tables(self) -> tuple[tuple[dict[str, Any], type], ...]:
+    def _tables(self) -> tuple[tuple[dict[str, Any], Any], ...]:
         own = self.__dict__
-        kinds = (("_parameters", Parameter), ("_modules", Module), ("_buffers", Tensor))
+        kinds = (("_parameters", Parameter), ("_modules", Module), ("_buffers", (Tensor, Composed)))
         return tuple((own[table], kind) for table, kind in kinds if table in own)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -206,7 +207,7 @@ class Module(Registration):
         for table, kind in self._tables():
             if name in table:
                 if value is not None and not isinstance(value, kind):
-                    was, new = kind.__name__, type(value).__name__
+                    was, new = ("Tensor" if table is self._buffers else kind.__name__), type(value).__name__
                     raise KindError(
                         f"{type(self).__name__}.{name} is a {was} and cannot become a {new}; "
                         f"assign a {was} or None, or delete it first"
