@@ -131,8 +131,8 @@ _load, _loadable = _late(
     },
     (
         "amp", "artifacts", "backends", "compiler", "distributions", "export", "fft", "files", "func", "fx", "hub",
-        "inspection", "linalg", "nn", "onnx", "optim", "overrides", "passes", "random", "runtime", "serialization",
-        "signal", "special", "tracing", "types", "utils",
+        "inspection", "linalg", "nn", "onnx", "optim", "overrides", "passes", "quasirandom", "random", "runtime",
+        "serialization", "signal", "special", "tracing", "types", "utils",
     ),
     _partial(_member, "jit"),
 )  # fmt: skip

@@ -18,6 +18,7 @@ from jit import onnx as onnx
 from jit import optim as optim
 from jit import overrides as overrides
 from jit import passes as passes
+from jit import quasirandom as quasirandom
 from jit import random as random
 from jit import runtime as runtime
 from jit import serialization as serialization
