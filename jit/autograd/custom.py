@@ -39,7 +39,7 @@ class Context:
         self.needs_input_grad: tuple[bool, ...] = ()
         """Per argument of `forward`: whether its gradient will be used."""
         self.materialize_grads = True
-        self._for_jvp: tuple[Any, ...] | None = None
+        self._for_jvp: tuple[Any, ...] = ()
         self._is_pushing = False
 
     def save_for_backward(self, *tensors: Any) -> None:
@@ -58,12 +58,11 @@ class Context:
             plain: Gives a tensor without its direction.
         """
         self._is_pushing = True
-        if self._for_jvp is not None:
-            self._for_jvp = tuple(plain(t) if isinstance(t, Tensor) and t.defined else t for t in self._for_jvp)
+        self._for_jvp = tuple(plain(t) if isinstance(t, Tensor) and t.defined else t for t in self._for_jvp)
         try:
             yield
         finally:
-            self._is_pushing, self._for_jvp = False, None
+            self._is_pushing = False
 
     def mark_dirty(self, *tensors: Any) -> None:
         """Say which arguments `forward` wrote to and returned."""
@@ -85,12 +84,12 @@ class Context:
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
-        """The tensors that `save_for_backward` kept; in a `jvp`, those that `save_for_forward` kept, if it was called.
+        """The tensors that `save_for_backward` kept; in a `jvp`, those that `save_for_forward` kept.
 
         Raises:
             AutogradError: They were freed by an earlier backward.
         """
-        if self._is_pushing and self._for_jvp is not None:
+        if self._is_pushing:
             return self._for_jvp
         node = self._node()
         if self._saved is None or node is None:
@@ -320,7 +319,7 @@ class Function:
         _claim_views(cls, ctx, outputs)
         if directions is not None:
             push(cls.__name__, cls.jvp, ctx, args, directions, outputs)
-        ctx._to_save = ctx._dirty = ctx._constant = ()  # holding outputs would make a cycle
+        ctx._to_save = ctx._for_jvp = ctx._dirty = ctx._constant = ()  # holding outputs would make a cycle
         return (type(result)(outputs) if isinstance(result, (tuple, list)) else outputs[0]), node
 
 

@@ -154,7 +154,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
     if tangent.shape != tensor.shape:
         raise ShapeError(f"a direction of {list(tangent.shape)} does not fit numbers of {list(tensor.shape)}")
     if unpack_dual(tangent).tangent is not None:
-        raise UsageError("the direction is a dual itself, and there is one level of derivatives; unpack_dual() it first")
+        raise UsageError("the direction is a dual itself, and levels are not nested; give the tangent of unpack_dual()")
     with enable_grad():
         source = tensor if tensor.requires_grad else tensor.detach().requires_grad_()
         anchor = F.clone(source)
@@ -221,7 +221,10 @@ def _derivative(tensor: Tensor) -> Tensor | None:
             [row for row, _ in linear], [weight], [direction for _, direction in linear], create_graph=follows,
             retain_graph=True, allow_unused=True,
         )  # fmt: skip
-    return F.zeros_like(tensor.detach()) if found is None else found
+    if found is None:
+        return F.zeros_like(tensor.detach())
+    shared = any(found._storage is dual.direction._storage for dual in _DUALS)
+    return F.clone(found) if shared else found  # what is written to one of them must not change the other
 
 
 def _rows(tensor: Tensor, weight: Tensor) -> Sequence[Any]:

@@ -6,7 +6,9 @@ import math
 from typing import Any
 
 from jit.backends import (
-    are_deterministic_algorithms_enabled, is_deterministic_algorithms_warn_only_enabled, use_deterministic_algorithms,
+    are_deterministic_algorithms_enabled,
+    is_deterministic_algorithms_warn_only_enabled,
+    use_deterministic_algorithms,
 )  # fmt: skip
 from jit.eager.namespace import F
 from jit.eager.storages import TypedStorage
