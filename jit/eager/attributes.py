@@ -144,6 +144,21 @@ def _nbytes(self: Tensor) -> Any:
     return self.numel() * self.element_size()
 
 
+def _delitem(self: Tensor, index: Any) -> None:
+    """Refused: a tensor has the elements that it has.
+
+    Raises:
+        KindError: Always.
+    """
+    raise KindError("elements of a tensor cannot be deleted; make a tensor of the others, by an index or a mask")
+
+
+def _dir(self: Tensor) -> list[str]:
+    """The names of what this tensor has."""
+    names = set(object.__dir__(self))
+    return sorted(names - {"__cuda_array_interface__"} if self.is_cpu else names)
+
+
 ATTRIBUTES: dict[str, Any] = {
     **{
         f"is_{kind}": _always(False, f"Whether this tensor is {kind}: none is.")
@@ -156,7 +171,8 @@ ATTRIBUTES: dict[str, Any] = {
     "itemsize": property(lambda self: self.element_size(), doc="Bytes per element."),
     "storage": storage_of, "untyped_storage": untyped_storage_of, "_typed_storage": storage_of,
     "share_memory_": _share_memory_, "is_shared": lambda self: False, "apply_": _apply_, "map_": _map_, "set_": _set_,
-    "map2_": _map2_, "__sizeof__": _sizeof, "__deepcopy__": deep_copy_of, "is_set_to": _is_set_to,
+    "map2_": _map2_, "is_set_to": _is_set_to, "__sizeof__": _sizeof, "__deepcopy__": deep_copy_of,
+    "__delitem__": _delitem, "__dir__": _dir,
     "_is_view": _is_view, "as_subclass": _as_subclass, "_make_subclass": classmethod(_make_subclass),
     "dim_order": _dim_order, "to_dense": lambda self, dtype=None: self if dtype is None else self.to(dtype),
     "is_coalesced": lambda self: False, "is_distributed": lambda self: False,

@@ -11,7 +11,7 @@ import numpy as np
 from jit.ir import dtypes
 from jit.ir.devices import device as Device
 from jit.ir.devices import resolve
-from jit.ir.errors import DTypeError, UsageError
+from jit.ir.errors import DTypeError, KindError, UsageError
 from jit.ir.fitting import fitted
 from jit.runtime.arrays.arrays import with_known_dtype
 from jit.runtime.arrays.libraries import HOST, library_on
@@ -33,7 +33,7 @@ def tensor(data: Any, dtype: Any = None, device: Any = None, requires_grad: bool
         requires_grad: Whether gradients are wanted.
 
     Raises:
-        UsageError: Lists of one level differ in length.
+        KindError: Lists of one level differ in length.
         DTypeError: The elements are no numbers.
 
     >>> import jit
@@ -98,7 +98,7 @@ def _array_of(data: Any, dtype: dtypes.DType | None) -> Any:
     try:
         array = np.asarray(plain)
     except ValueError as error:
-        raise UsageError(
+        raise KindError(
             "the nested lists do not all have the same length; make those of one level equally long"
         ) from error
     except TypeError as error:

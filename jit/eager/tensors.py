@@ -507,6 +507,9 @@ class Tensor(Methods):
                 f"the gradient has sizes {list(value.shape)}, the tensor {list(self.shape)}; assign a gradient of the "
                 "tensor's sizes"
             )
+        if value is self or (value is not None and value.dtype is not self.dtype):
+            what = "the tensor itself" if value is self else f"of {value.dtype}, the tensor of {self.dtype}"
+            raise DTypeError(f"the gradient is {what}; assign another tensor of the tensor's dtype")
         trace = context.TRACE.get()
         if trace is None:
             self._grad = value
