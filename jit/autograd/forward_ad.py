@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
-from jit.eager.context import enable_grad
+from jit.eager.context import GRAD_ENABLED, enable_grad
 from jit.eager.namespace import F
 from jit.eager.tensors import Tensor, variable_of
 from jit.ir.errors import DTypeError, ShapeError, UsageError
@@ -140,12 +140,14 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
         level: The number of the level; the open one if left out.
 
     Raises:
-        UsageError: No level is open.
+        UsageError: No level is open, or no history is recorded.
         UsageError: The numbers have no derivatives.
         ShapeError: The direction has other sizes.
     """
     if _current_level < 0 or level not in (None, _current_level):
         raise UsageError("make_dual() needs an open level; put it into a block `with dual_level():`")
+    if not GRAD_ENABLED.get():
+        raise UsageError("what is computed of a dual under no_grad() has no tangent here; leave no_grad() out")
     for part in (tensor, tangent):
         if not (part.dtype.is_floating_point or part.dtype.is_complex):
             raise UsageError(f"numbers of {part.dtype} have no derivatives; convert them with .float()")

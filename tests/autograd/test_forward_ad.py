@@ -78,6 +78,8 @@ def test_wrong_calls():
     with forward_ad.dual_level():
         with pytest.raises(jit.UsageError, match="one level"):
             forward_ad.enter_dual_level()
+        with jit.no_grad(), pytest.raises(jit.UsageError, match="has no tangent here"):
+            forward_ad.make_dual(x, x)
         with pytest.raises(jit.ShapeError, match="does not fit"):
             forward_ad.make_dual(x, jit.ones(3))
         with pytest.raises(ValueError, match="no derivatives"):
