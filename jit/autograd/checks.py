@@ -150,7 +150,7 @@ def _gradients(output: Tensor, checked: Sequence[Tensor], ways: Any) -> list[Any
 def _forward_rows(
     func: Callable[..., Any], arguments: Sequence[Any], checked: Sequence[Tensor], ways: Sequence[Any]
 ) -> Iterator[list[Any]]:
-    """For each input, the derivatives of each output along its directions, a row for each."""
+    """The derivatives of each output along the directions of an input, a row for each, input by input."""
     for tensor, own in zip(checked, ways, strict=True):
         tangents = [_tangents(func, arguments, tensor, way) for way in own]
         yield [np.array(rows).reshape(len(own), -1) for rows in zip(*tangents, strict=True)]

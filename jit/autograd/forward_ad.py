@@ -48,12 +48,12 @@ class UnpackedDualTensor(NamedTuple):
 
 
 class _Dual(NamedTuple):
-    """What is known of a dual."""
+    """The facts of a dual."""
 
     anchor: Any
     """A tensor with the history that it had at first."""
     direction: Tensor
-    """Its direction."""
+    """The direction of it."""
     own_leaf: Tensor | None
     """The leaf that was made for it, if it has no other history."""
 

@@ -63,6 +63,8 @@ def save(
     arrays and containers of them. If the name ends in .safetensors, it is one of those, and the object a dictionary of
     tensors or a module, whose state is written. A traced function becomes an artifact, as by `f.save(path)`.
 
+    With `_use_new_zipfile_serialization=False` it is of the older format, which torch has written until 1.5.
+
     Tensors that share memory share it again when they are loaded; so a view is saved with all of its memory. An object
     of a class, a module for example, is saved as the name of the class and its attributes, and loaded only where the
     class is allowed: the state dict is the better thing to save.
@@ -72,7 +74,6 @@ def save(
         f: The path of the file, or a file that is open for writing bytes.
         pickle_module: Accepted for PyTorch's sake; None or `pickle`.
         pickle_protocol: Accepted, and ignored: the protocol is 2, which torch reads with weights_only=True.
-        _use_new_zipfile_serialization: False for the older format, which torch has written until 1.5.
 
     Raises:
         UsageError: Another `pickle_module` is wanted.

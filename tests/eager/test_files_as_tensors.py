@@ -51,7 +51,7 @@ def test_tensors_of_storages():
     copied.fill_(0)
     assert t.tolist() == [0.0, 1.0, 2.0, 3.0]
     for call in (lambda: jit.tensor(t.storage(), dtype=jit.int64), lambda: jit.ones(1).long().new(t.storage())):
-        with pytest.raises(jit.DTypeError, match="holds jit.float32"):
+        with pytest.raises(jit.DTypeError, match=r"holds jit\.float32"):
             call()
 
 

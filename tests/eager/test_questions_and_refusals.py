@@ -1,10 +1,11 @@
 """What tensors and nodes answer to `dir`, `del`, a gradient that is assigned, and a call."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import jit
-
 
 MATRICES = [jit.ones(2, 2), jit.ones((3, 2), requires_grad=True), jit.tensor([[1j]]), jit.arange(3)[None]]
 
@@ -44,7 +45,8 @@ def test_gradients_of_another_dtype_are_refused(dtype):
 
 
 def test_nodes_are_called_with_gradients():
-    x, y = jit.tensor([3.0], requires_grad=True), jit.tensor([4.0], requires_grad=True)
+    x: Any = jit.tensor([3.0], requires_grad=True)
+    y: Any = jit.tensor([4.0], requires_grad=True)
     assert x.neg().grad_fn(jit.tensor([10.0])).tolist() == [-10.0]
     by_x, by_y = (x * y).grad_fn(jit.tensor([1.0]))
     assert (by_x.tolist(), by_y.tolist()) == ([4.0], [3.0])

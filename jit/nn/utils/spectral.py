@@ -15,7 +15,7 @@ from ..modules import Module
 from ..parameter import Parameter
 
 
-class SpectralNorm:
+class SpectralWeight:
     """Computes a weight whose largest singular value is about 1 from `<name>_orig` whenever it is read.
 
     Args:
@@ -97,12 +97,12 @@ def spectral_norm(
     rows = (1 if getattr(module, "transposed", False) else 0) if dim is None else dim
     if not -weight.ndim <= rows < weight.ndim:
         raise ShapeError(f"spectral_norm: dim {rows} does not fit a tensor of {weight.ndim} dims")
-    norm = SpectralNorm(name, n_power_iterations, rows % weight.ndim, eps)
+    norm = SpectralWeight(name, n_power_iterations, rows % weight.ndim, eps)
     _take_apart(module, weight, norm)
     return module
 
 
-def _take_apart(module: Any, weight: Any, norm: SpectralNorm) -> None:
+def _take_apart(module: Any, weight: Any, norm: SpectralWeight) -> None:
     """Put what a normed weight is computed from into its place."""
     rows, columns = norm.matrix(weight.detach()).shape
     module.register_parameter(f"{norm.name}_orig", module._parameters.pop(norm.name))
@@ -120,7 +120,7 @@ def remove_spectral_norm(module: Any, name: str = "weight") -> Any:
     """
     expect("remove_spectral_norm", module, Module)
     norm = module._computed.get(name)
-    if not isinstance(norm, SpectralNorm):
+    if not isinstance(norm, SpectralWeight):
         raise UsageError(f"{name!r} of this {type(module).__name__} is no normed weight; call spectral_norm() first")
     weight = norm.compute(module, improves=False).detach()
     del module._computed[name], module._buffers[f"{name}_u"], module._buffers[f"{name}_v"]
@@ -129,4 +129,4 @@ def remove_spectral_norm(module: Any, name: str = "weight") -> Any:
     return module
 
 
-__all__ = ["SpectralNorm", "remove_spectral_norm", "spectral_norm"]
+__all__ = ["SpectralWeight", "remove_spectral_norm", "spectral_norm"]
