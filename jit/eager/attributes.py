@@ -11,7 +11,6 @@ from jit.ir.types import contiguous_strides
 from jit.runtime.arrays.arrays import room_of
 
 from . import context
-from .deep_copies import deep_copy_of
 from .namespace import F
 from .storages import TypedStorage, storage_of, untyped_storage_of
 from .tensors import Tensor
@@ -144,6 +143,13 @@ def _nbytes(self: Tensor) -> Any:
     return self.numel() * self.element_size()
 
 
+def _deepcopy(self: Tensor, memo: dict[Any, Any]) -> Tensor:
+    """A copy that shares memory with copies of what this tensor shares it with."""
+    from .deep_copies import deep_copy_of
+
+    return deep_copy_of(self, memo)
+
+
 def _delitem(self: Tensor, index: Any) -> None:
     """Refused: a tensor has the elements that it has.
 
@@ -171,7 +177,7 @@ ATTRIBUTES: dict[str, Any] = {
     "itemsize": property(lambda self: self.element_size(), doc="Bytes per element."),
     "storage": storage_of, "untyped_storage": untyped_storage_of, "_typed_storage": storage_of,
     "share_memory_": _share_memory_, "is_shared": lambda self: False, "apply_": _apply_, "map_": _map_, "set_": _set_,
-    "map2_": _map2_, "is_set_to": _is_set_to, "__sizeof__": _sizeof, "__deepcopy__": deep_copy_of,
+    "map2_": _map2_, "is_set_to": _is_set_to, "__sizeof__": _sizeof, "__deepcopy__": _deepcopy,
     "__delitem__": _delitem, "__dir__": _dir,
     "_is_view": _is_view, "as_subclass": _as_subclass, "_make_subclass": classmethod(_make_subclass),
     "dim_order": _dim_order, "to_dense": lambda self, dtype=None: self if dtype is None else self.to(dtype),

@@ -12,7 +12,6 @@ from jit.ir.dtypes import DType
 from jit.ir.errors import DTypeError, UsageError
 from jit.runtime.arrays.arrays import room_of
 
-from .deep_copies import deep_copy_of
 from .namespace import F
 from .tensors import Tensor, tensor_of
 
@@ -200,6 +199,8 @@ class TypedStorage:
         return self.data_ptr()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        from .deep_copies import deep_copy_of
+
         return type(self).of(deep_copy_of(self._owner, memo), self._first, self._count)
 
     def __sizeof__(self) -> int:
