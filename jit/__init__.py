@@ -32,7 +32,7 @@ with _collector_resting():  # nothing that importing makes is garbage: searching
     from .eager.context import (
         enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, scope, set_grad_enabled,
     )  # fmt: skip
-    from .eager.creation import as_tensor, asarray, from_dlpack, from_numpy, frombuffer, is_tensor, tensor
+    from .eager.creation import as_tensor, asarray, from_dlpack, from_file, from_numpy, frombuffer, is_tensor, tensor
     from .eager.functions import member as _member
     from .eager.functions import names_in as _names_in
     from .eager.generators import (
@@ -88,10 +88,12 @@ __all__ = [
     "are_deterministic_algorithms_enabled", "as_tensor", "asarray", "autocast", "autograd", "backends", "bfloat16",
     "bool", "channels_last", "channels_last_3d", "checkpoint", "checkpoint_sequential", "complex128", "complex64",
     "contiguous_format", "cpu", "default_generator", "double", "dtype", "e", "enable_grad", "finfo", "float",
-    "float16", "float32", "float64", "from_dlpack", "from_numpy", "frombuffer", "get_autocast_dtype", "get_rng_state",
-    "grad", "half", "iinfo", "inf", "inference_mode", "initial_seed", "int", "int16", "int32", "int64", "int8", "ir",
-    "is_autocast_available", "is_autocast_cache_enabled", "is_autocast_enabled", "is_grad_enabled",
-    "is_inference_mode_enabled", "is_tensor", "long", "manual_seed", "memory_format", "methods", "nan", "newaxis",
+    "float16", "float32", "float64", "from_dlpack", "from_file", "from_numpy", "frombuffer", "get_autocast_dtype",
+    "get_rng_state", "grad", "half", "iinfo", "inf", "inference_mode", "initial_seed", "int", "int16", "int32",
+    "int64", "int8", "ir", "is_autocast_available", "is_autocast_cache_enabled", "is_autocast_enabled",
+    "is_grad_enabled", "is_inference_mode_enabled", "is_tensor", "long", "manual_seed",
+    "memory_format",
+    "methods", "nan", "newaxis",
     "nn", "no_grad", "optim", "pi", "preserve_format", "scope", "seed", "set_grad_enabled", "set_rng_state", "short",
     "sym_float", "sym_int", "sym_sqrt", "tensor", "trace", "uint8", "use_deterministic_algorithms", "device",
     "get_default_device", "get_num_interop_threads", "get_num_threads", "set_default_device",
@@ -124,7 +126,8 @@ _load, _loadable = _late(
         "ir.layouts": "sparse_bsc sparse_bsr sparse_coo sparse_csc sparse_csr strided",
         "library.program_names":
             "_assert _check _check_index _check_is_size _check_type _check_value _check_with "
-            "get_float32_matmul_precision is_inference is_storage is_warn_always_enabled range set_default_dtype "
+            "get_deterministic_debug_mode get_float32_matmul_precision is_inference is_storage "
+            "is_warn_always_enabled range set_default_dtype "
             "set_default_tensor_type set_deterministic_debug_mode set_float32_matmul_precision set_flush_denormal "
             "set_warn_always typename",
         "library.size_numbers": "sym_float sym_int sym_sqrt",
@@ -135,8 +138,8 @@ _load, _loadable = _late(
     },
     (
         "amp", "artifacts", "backends", "compiler", "distributions", "export", "fft", "files", "func", "fx", "hub",
-        "inspection", "linalg", "nn", "onnx", "optim", "overrides", "passes", "random", "runtime", "serialization",
-        "signal", "sparse", "special", "tracing", "types", "utils",
+         "inspection", "linalg", "nn", "onnx", "optim", "overrides", "passes", "quasirandom", "random", "runtime",
+         "serialization", "signal", "sparse", "special", "tracing", "types", "utils",
     ),
     _partial(_member, "jit"),
 )  # fmt: skip

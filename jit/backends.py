@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from jit.ir.errors import KindError
 from jit.ir.settings import SETTINGS
 
 _WARNING = [False]
@@ -23,14 +24,20 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
         mode: True switches `cudnn.benchmark` off, whose measurements may choose differently from run to run.
         warn_only: Kept for `is_deterministic_algorithms_warn_only_enabled`: no operator has to be refused.
 
+    Raises:
+        KindError: One of the two is no truth value.
+
     >>> import jit
     >>> jit.use_deterministic_algorithms(True)
     >>> jit.are_deterministic_algorithms_enabled()
     True
     >>> jit.use_deterministic_algorithms(False)
     """
-    SETTINGS.deterministic = bool(mode)
-    _WARNING[:] = [bool(mode and warn_only)]
+    for name, value in (("mode", mode), ("warn_only", warn_only)):
+        if not isinstance(value, bool):
+            raise KindError(f"{name} is True or False, not {value!r}")
+    SETTINGS.deterministic = mode
+    _WARNING[:] = [warn_only]
 
 
 def are_deterministic_algorithms_enabled() -> bool:

@@ -27,7 +27,7 @@ FLOORS = (
     ("runtime", "export"),
     ("eager",),
     ("autograd", "library", "signal", "fft", "linalg", "special", "amp", "cpu", "cuda", "types", "overrides", "fx",
-     "random", "sparse"),
+     "random", "quasirandom", "sparse"),
     ("nn",),
     ("tracing", "optim"),
     ("artifacts", "native", "compiler", "onnx"),

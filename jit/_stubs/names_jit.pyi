@@ -18,6 +18,7 @@ from jit import onnx as onnx
 from jit import optim as optim
 from jit import overrides as overrides
 from jit import passes as passes
+from jit import quasirandom as quasirandom
 from jit import random as random
 from jit import runtime as runtime
 from jit import serialization as serialization
@@ -78,6 +79,7 @@ from jit.library.program_names import _check_is_size as _check_is_size
 from jit.library.program_names import _check_type as _check_type
 from jit.library.program_names import _check_value as _check_value
 from jit.library.program_names import _check_with as _check_with
+from jit.library.program_names import get_deterministic_debug_mode as get_deterministic_debug_mode
 from jit.library.program_names import get_float32_matmul_precision as get_float32_matmul_precision
 from jit.library.program_names import is_inference as is_inference
 from jit.library.program_names import is_storage as is_storage

@@ -9,7 +9,7 @@ Note [Directions]
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from jit.ir.errors import UsageError, VerificationError
 from jit.runtime.arrays.libraries import HOST, library_of
 
 from .differentiation import grad
+from .forward_ad import dual_level, make_dual, unpack_dual
 
 
 def gradcheck(
@@ -40,7 +41,9 @@ def gradcheck(
         raise_exception: Raise on a mismatch; otherwise return False.
         nondet_tol, check_undefined_grad, check_grad_dtypes, check_batched_grad, check_batched_forward_grad: Accepted;
             only derivatives are compared.
-        check_forward_ad, check_backward_ad, masked: Likewise.
+        check_forward_ad: Compare derivatives along directions (`forward_ad`), too, which a `Function.jvp` gives.
+        check_backward_ad: Whether gradients are compared.
+        masked: Accepted.
         fast_mode: Compare along one random direction instead of all elements: a few calls of `func`, however large.
 
     Raises:
@@ -63,7 +66,15 @@ def gradcheck(
         )
     ways_in = [_directions(t._array.size, fast_mode, seed) for seed, t in enumerate(checked)]
     differences = [_differences(func, arguments, t, v, eps) for t, v in zip(checked, ways_in, strict=True)]
-    for number, output in enumerate(_floating(func(*arguments))):
+    if check_forward_ad:
+        for index, rows in enumerate(_forward_rows(func, arguments, checked, ways_in)):
+            for number, found in enumerate(rows):
+                expected = differences[index][number]
+                if not np.allclose(found, expected, rtol, atol, equal_nan=True):
+                    if raise_exception:
+                        raise _mismatch(number, index, found, expected)
+                    return False
+    for number, output in enumerate(_floating(func(*arguments)) if check_backward_ad else ()):
         if not output.requires_grad:
             continue
         ways_out = _directions(output._array.size, fast_mode, 100 + number)
@@ -134,6 +145,30 @@ def _gradients(output: Tensor, checked: Sequence[Tensor], ways: Any) -> list[Any
         rows = [np.zeros(tensor._array.size) if g is None else HOST.taken(g._array).ravel() for g in gradients]
         columns.append(np.array(rows).reshape(len(ways), tensor._array.size).T)
     return columns
+
+
+def _forward_rows(
+    func: Callable[..., Any], arguments: Sequence[Any], checked: Sequence[Tensor], ways: Sequence[Any]
+) -> Iterator[list[Any]]:
+    """The derivatives of each output along the directions of an input, a row for each, input by input."""
+    for tensor, own in zip(checked, ways, strict=True):
+        tangents = [_tangents(func, arguments, tensor, way) for way in own]
+        yield [np.array(rows).reshape(len(own), -1) for rows in zip(*tangents, strict=True)]
+
+
+def _tangents(func: Callable[..., Any], arguments: Sequence[Any], tensor: Tensor, way: Any) -> list[Any]:
+    """The derivative of each output along one direction of `tensor`."""
+    with dual_level(), enable_grad():
+        direction = _weights_of(tensor, way.reshape(tensor._array.shape))
+        given = [
+            make_dual(tensor.detach(), direction) if a is tensor else a.detach() if isinstance(a, Tensor) else a
+            for a in arguments
+        ]
+        found = [unpack_dual(output) for output in _floating(func(*given))]
+    return [
+        np.zeros(primal._array.size) if tangent is None else HOST.taken(tangent._array).ravel()
+        for primal, tangent in found
+    ]
 
 
 def _weights_of(output: Tensor, numbers: Any) -> Tensor:

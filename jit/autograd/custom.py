@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import warnings
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from jit.eager import context
@@ -19,6 +20,7 @@ from jit.ops.views import alias as alias_of
 
 from .attaching import rebase
 from .nodes import Node, SavedTensor, conform, edge_of, meta_of
+from .pushing import directions_of, push
 
 
 def _nothing() -> None:
@@ -38,13 +40,30 @@ class Context:
         self.needs_input_grad: tuple[bool, ...] = ()
         """Per argument of `forward`: whether its gradient will be used."""
         self.materialize_grads = True
+        self._for_jvp: tuple[Any, ...] = ()
+        self._is_pushing = False
 
     def save_for_backward(self, *tensors: Any) -> None:
         """Keep tensors (inputs or outputs) for `backward`; their versions are checked then."""
         self._to_save = tensors
 
     def save_for_forward(self, *tensors: Any) -> None:
-        """Keep tensors for a static `jvp`; forward derivatives are found through `backward` here, which need none."""
+        """Keep tensors for a static `jvp`, which finds them in `saved_tensors`."""
+        self._for_jvp = tensors
+
+    @contextmanager
+    def pushing(self, plain: Callable[[Tensor], Tensor]) -> Iterator[None]:
+        """A block within which `saved_tensors` are those that were kept for `jvp`.
+
+        Args:
+            plain: Gives a tensor without its direction.
+        """
+        self._is_pushing = True
+        self._for_jvp = tuple(plain(t) if isinstance(t, Tensor) and t.defined else t for t in self._for_jvp)
+        try:
+            yield
+        finally:
+            self._is_pushing = False
 
     def mark_dirty(self, *tensors: Any) -> None:
         """Say which arguments `forward` wrote to and returned."""
@@ -66,11 +85,13 @@ class Context:
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
-        """The tensors that `save_for_backward` kept.
+        """The tensors that `save_for_backward` kept; in a `jvp`, those that `save_for_forward` kept.
 
         Raises:
             AutogradError: They were freed by an earlier backward.
         """
+        if self._is_pushing:
+            return self._for_jvp
         node = self._node()
         if self._saved is None or node is None:
             raise AutogradError("the saved tensors were freed by an earlier backward; pass retain_graph=True there")
@@ -211,6 +232,19 @@ class Function:
         """
 
     @staticmethod
+    def jvp(ctx: Any, *directions: Any) -> Any:
+        """The derivative of each output along directions of the arguments; without it they are found by `backward`.
+
+        Args:
+            ctx: The context that `forward` had.
+            directions: The direction of each argument of `forward`; None for what is no tensor.
+
+        Raises:
+            UnwrittenError: The subclass does not define it.
+        """
+        raise UnwrittenError("this Function has no jvp; define a static jvp(ctx, ...) in it")
+
+    @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
         """One gradient per argument of forward; to be defined by the subclass.
 
@@ -250,6 +284,8 @@ class Function:
         """Run `forward` and record `backward`."""
         trace = context.TRACE.get()
         if trace is not None:
+            if cls.jvp is not Function.jvp:
+                directions_of(cls.__name__, args)  # tells the trace
             return trace.record_function(cls, args)
         return cls._run(args, only_tensors=False)[0]
 
@@ -268,6 +304,7 @@ class Function:
         needs = tuple(isinstance(a, Tensor) and a.requires_grad for a in args)
         tracked = context.GRAD_ENABLED.get() and any(needs)
         ctx.needs_input_grad = needs if tracked else (False,) * len(args)
+        directions = None if cls.jvp is Function.jvp else directions_of(cls.__name__, args)
         with context.no_grad():
             result = cls._forward(ctx, args)
         outputs = list(result) if isinstance(result, (tuple, list)) else [result]
@@ -284,7 +321,9 @@ class Function:
         outputs = _as_outputs(ctx, args, outputs, tracked)
         node = _attach(cls, ctx, args, outputs) if tracked else None
         _claim_views(cls, ctx, outputs)
-        ctx._to_save = ctx._dirty = ctx._constant = ()  # holding outputs would make a cycle
+        if directions is not None:
+            push(cls.__name__, cls.jvp, ctx, args, directions, outputs)
+        ctx._to_save = ctx._for_jvp = ctx._dirty = ctx._constant = ()  # holding outputs would make a cycle
         return (type(result)(outputs) if isinstance(result, (tuple, list)) else outputs[0]), node
 
 

@@ -44,7 +44,7 @@ from jit.ir import Op, Source
 from jit.ir.devices import CPU
 from jit.ir.devices import device as Device
 from jit.ir.dtypes import DType, from_numpy
-from jit.ir.errors import AutogradError
+from jit.ir.errors import AutogradError, KindError
 from jit.ir.geometry import Geometry
 from jit.ir.op import Derivative
 from jit.runtime.arrays.execute import execute_gradients
@@ -292,6 +292,17 @@ class Node:
             NotImplementedError: The subclass does not define it.
         """
         raise NotImplementedError(self.name)
+
+    def __call__(self, *gradients: Tensor | None) -> Any:
+        """The gradients of the inputs, one alone or a tuple, given those of the outputs.
+
+        Raises:
+            KindError: There are not as many as outputs.
+        """
+        if len(gradients) != self.outputs:
+            raise KindError(f"{self.name} takes a gradient for each of {self.outputs} outputs, not {len(gradients)}")
+        found = tuple(self.apply(list(gradients), [edge is not None for edge in self.edges]))
+        return found[0] if len(found) == 1 else found
 
     def release(self) -> None:
         """Forget what was saved; a second backward is then an error."""

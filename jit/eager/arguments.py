@@ -157,6 +157,8 @@ def _int(value: Any) -> Any:
         return int(value)
     if isinstance(value, Tensor) and value.ndim == 0 and value.dtype.category == dtypes.INTEGRAL:
         return value.item()  # which a trace follows
+    if _is_number_of_numpy(value) and value.dtype.kind in "iu":
+        return value.item()
     raise Mismatch
 
 
@@ -165,6 +167,8 @@ def _float(value: Any) -> Any:
         return value
     if isinstance(value, (int, float, np.number)) or _stands_for_number(value):
         return float(value)
+    if _is_number_of_numpy(value) and value.dtype.kind in "iuf":
+        return value.item()
     raise Mismatch
 
 
@@ -177,7 +181,7 @@ def _bool(value: Any) -> Any:
 def _scalar(value: Any) -> Any:
     if isinstance(value, (int, float, complex, TracedScalar)):
         return value
-    if isinstance(value, np.generic) or _stands_for_number(value):
+    if isinstance(value, np.generic) or _stands_for_number(value) or _is_number_of_numpy(value):
         return value.item()
     raise Mismatch
 
@@ -185,6 +189,11 @@ def _scalar(value: Any) -> Any:
 def _stands_for_number(value: Any) -> bool:
     """Whether this is a 0-d tensor that may be read as a plain number; one that requires grad would get no gradient."""
     return isinstance(value, Tensor) and value.ndim == 0 and not value.requires_grad
+
+
+def _is_number_of_numpy(value: Any) -> bool:
+    """Whether this is one of numpy's arrays without dims."""
+    return isinstance(value, np.ndarray) and value.ndim == 0
 
 
 def _str(value: Any) -> Any:

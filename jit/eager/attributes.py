@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from jit.ir.errors import UsageError
+from jit.ir.errors import AutogradError, KindError, UsageError
 from jit.ir.layouts import strided
 from jit.ir.types import contiguous_strides
 from jit.runtime.arrays.arrays import room_of
 
+from . import context
 from .namespace import F
 from .storages import TypedStorage, storage_of, untyped_storage_of
 from .tensors import Tensor
@@ -53,8 +54,15 @@ def _map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any
 
 
 def _mapped(self: Tensor, function: Callable[..., Any], *sources: Tensor) -> Tensor:
+    if context.GRAD_ENABLED.get() and any(source.requires_grad for source in sources):
+        raise AutogradError(
+            "a function of Python's numbers has no derivative, and an argument requires grad; detach() it first"
+        )
     rows = [source.detach().reshape(-1).tolist() for source in sources]
     made = [function(*numbers) for numbers in zip(*rows)]
+    wrong = next((number for number in made if isinstance(number, (str, bytes))), None)
+    if wrong is not None:
+        raise KindError(f"the function has returned {type(wrong).__name__} for an element; let it return a number")
     from .creation import tensor
 
     return F.copy_(self, tensor(made, dtype=self.dtype).reshape(self.shape))
@@ -135,6 +143,28 @@ def _nbytes(self: Tensor) -> Any:
     return self.numel() * self.element_size()
 
 
+def _deepcopy(self: Tensor, memo: dict[Any, Any]) -> Tensor:
+    """A copy that shares memory with copies of what this tensor shares it with."""
+    from .deep_copies import deep_copy_of
+
+    return deep_copy_of(self, memo)
+
+
+def _delitem(self: Tensor, index: Any) -> None:
+    """Refused: a tensor has the elements that it has.
+
+    Raises:
+        KindError: Always.
+    """
+    raise KindError("elements of a tensor cannot be deleted; make a tensor of the others, by an index or a mask")
+
+
+def _dir(self: Tensor) -> list[str]:
+    """The names of what this tensor has."""
+    names = set(object.__dir__(self))
+    return sorted(names - {"__cuda_array_interface__"} if self.is_cpu else names)
+
+
 ATTRIBUTES: dict[str, Any] = {
     **{
         f"is_{kind}": _always(False, f"Whether this tensor is {kind}: none is.")
@@ -147,7 +177,8 @@ ATTRIBUTES: dict[str, Any] = {
     "itemsize": property(lambda self: self.element_size(), doc="Bytes per element."),
     "storage": storage_of, "untyped_storage": untyped_storage_of, "_typed_storage": storage_of,
     "share_memory_": _share_memory_, "is_shared": lambda self: False, "apply_": _apply_, "map_": _map_, "set_": _set_,
-    "map2_": _map2_, "__sizeof__": _sizeof, "is_set_to": _is_set_to,
+    "map2_": _map2_, "is_set_to": _is_set_to, "__sizeof__": _sizeof, "__deepcopy__": _deepcopy,
+    "__delitem__": _delitem, "__dir__": _dir,
     "_is_view": _is_view, "as_subclass": _as_subclass, "_make_subclass": classmethod(_make_subclass),
     "dim_order": _dim_order, "to_dense": lambda self, dtype=None: self if dtype is None else self.to(dtype),
     "is_coalesced": lambda self: False, "is_distributed": lambda self: False,

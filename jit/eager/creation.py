@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from jit.ir import dtypes
 from jit.ir.devices import device as Device
 from jit.ir.devices import resolve
-from jit.ir.errors import DTypeError, UsageError
+from jit.ir.errors import DTypeError, KindError, UsageError
 from jit.ir.fitting import fitted
 from jit.runtime.arrays.arrays import with_known_dtype
 from jit.runtime.arrays.libraries import HOST, library_on
@@ -32,7 +33,7 @@ def tensor(data: Any, dtype: Any = None, device: Any = None, requires_grad: bool
         requires_grad: Whether gradients are wanted.
 
     Raises:
-        UsageError: Lists of one level differ in length.
+        KindError: Lists of one level differ in length.
         DTypeError: The elements are no numbers.
 
     >>> import jit
@@ -42,7 +43,7 @@ def tensor(data: Any, dtype: Any = None, device: Any = None, requires_grad: bool
     if not isinstance(data, Tensor) and hasattr(data, "__cuda_array_interface__"):
         data = _sharing(data)
     elif isinstance(data, TypedStorage):
-        data = data.tolist()
+        data = data.elements_as(data.dtype if dtype is None else dtypes.as_dtype(dtype))
     home = resolve(device if device is not None or not isinstance(data, Tensor) else data.device)
     wanted = None if dtype is None else dtypes.as_dtype(dtype)
     trace = context.TRACE.get()
@@ -97,7 +98,7 @@ def _array_of(data: Any, dtype: dtypes.DType | None) -> Any:
     try:
         array = np.asarray(plain)
     except ValueError as error:
-        raise UsageError(
+        raise KindError(
             "the nested lists do not all have the same length; make those of one level equally long"
         ) from error
     except TypeError as error:
@@ -296,6 +297,38 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
             "this buffer is read-only, so writing to a tensor of its memory is an error; copy the buffer first"
         )
     made = _foreign(array, "a buffer seen through jit.frombuffer")
+    return made.requires_grad_() if requires_grad else made
+
+
+def from_file(
+    filename: Any, shared: bool | None = None, size: int | None = 0, *, dtype: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """A vector of what a file holds, read as its elements are used.
+
+    Args:
+        filename: The path of the file.
+        shared: Whether what is written to the tensor goes to the file; the file is then made as long as it must be.
+        size: The number of elements.
+        dtype: Their dtype; float32 if left out.
+        requires_grad: Whether gradients are wanted.
+
+    Raises:
+        UsageError: The file does not have so many elements, and is not shared.
+    """
+    element, count = (dtypes.DEFAULT if dtype is None else dtypes.as_dtype(dtype)), size or 0
+    bytes_wanted = count * element.itemsize
+    if shared:
+        with open(filename, "ab") as file:
+            if file.tell() < bytes_wanted:
+                file.truncate(bytes_wanted)
+    elif os.path.getsize(filename) < bytes_wanted:
+        raise UsageError(
+            f"{filename} has {os.path.getsize(filename)} bytes, and {count} elements of {element} need {bytes_wanted}; "
+            "ask for fewer, or say shared=True to make it longer"
+        )
+    mapped = np.memmap(filename, element.numpy, "r+" if shared else "c", shape=(count,)) if count else None
+    plain = np.zeros(0, element.numpy) if mapped is None else np.asarray(mapped)
+    made = _foreign(with_known_dtype(plain), "a file seen through jit.from_file")
     return made.requires_grad_() if requires_grad else made
 
 

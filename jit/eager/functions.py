@@ -168,6 +168,8 @@ def _is_size(value: Any) -> bool:
     """Whether this may be one of several sizes that are given one by one: a whole number, also one in an array."""
     if isinstance(value, Tensor):
         return value.defined and value.ndim == 0 and value.dtype.is_integral
+    if isinstance(value, np.ndarray):
+        return value.ndim == 0 and value.dtype.kind in "iu"
     return isinstance(value, (int, TracedScalar, np.integer)) and not isinstance(value, bool)
 
 

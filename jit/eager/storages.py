@@ -9,7 +9,7 @@ import numpy as np
 
 from jit.ir import dtypes
 from jit.ir.dtypes import DType
-from jit.ir.errors import UsageError
+from jit.ir.errors import DTypeError, UsageError
 from jit.runtime.arrays.arrays import room_of
 
 from .namespace import F
@@ -69,16 +69,31 @@ class TypedStorage:
         read = np.frombuffer(buffer, kind, **options).astype(cls.dtype.numpy)
         return cls.of(tensor_of(read))
 
+    @classmethod
+    def from_file(cls, filename: Any, shared: bool = False, size: int = 0) -> Any:
+        """A storage with what a file holds.
+
+        Args:
+            filename: The path of the file.
+            shared: Whether what is written to the storage goes to the file, which is made longer where it must.
+            size: The number of elements.
+        """
+        from .creation import from_file
+
+        return cls.of(from_file(filename, shared, size, dtype=cls.dtype))
+
     def _elements(self) -> Tensor:
         """A vector of all of it, which shares memory with the tensor."""
         return F.as_strided(self._owner, [self.nbytes() // self._owner.element_size()], [1], self._first)
 
     def elements_as(self, dtype: DType) -> Tensor:
-        """The elements as a vector of a dtype that it holds, or, of bytes, of any.
+        """The elements as a vector of the dtype that it holds, or, of bytes, of any; DTypeError for another.
 
         Args:
             dtype: The dtype.
         """
+        if dtype is not self.dtype:
+            raise DTypeError(f"this storage holds {self.dtype}, not {dtype}; convert a tensor of it, or take untyped()")
         return self._elements()
 
     def data_ptr(self) -> int:
@@ -184,7 +199,12 @@ class TypedStorage:
         return self.data_ptr()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        return memo.setdefault(id(self), self.clone())
+        from .deep_copies import deep_copy_of
+
+        return type(self).of(deep_copy_of(self._owner, memo), self._first, self._count)
+
+    def __sizeof__(self) -> int:
+        return object.__sizeof__(self) + self.nbytes()
 
     def __repr__(self) -> str:
         return f"{self.tolist()}\n[{self.type()} of size {len(self)}]"

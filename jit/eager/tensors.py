@@ -8,7 +8,6 @@ methods such as `add` or `sum` are generated from the registry by `jit.eager.fun
 from __future__ import annotations
 
 import weakref
-from copy import deepcopy
 from numbers import Number
 from operator import index
 from typing import TYPE_CHECKING, Any
@@ -66,7 +65,7 @@ class Storage:
 _in_inference_mode = context.INFERENCE.get
 
 
-def _fresh_storage() -> Storage:
+def fresh_storage() -> Storage:
     """The identity of memory that is new; an `__init__` would take twice as long."""
     made = Storage()
     made.inference = _in_inference_mode()
@@ -152,7 +151,7 @@ class Tensor(Methods):
         """Initialise the fields for a tensor of this memory, without a history."""
         self._array = array
         """The array, numpy's or another library's; None for an undefined tensor."""
-        self._storage = _fresh_storage() if storage is None else storage
+        self._storage = fresh_storage() if storage is None else storage
         self._bindings: Any = None
         """The bindings of this tensor in traces; see jit.tracing.recorder.memory."""
         self._viewed: Tensor | None = None
@@ -466,16 +465,6 @@ class Tensor(Methods):
             raise AutogradError("only leaves can be copied or pickled; call .detach() first")
         return _rebuild(type(self), self._array, self._requires_grad)
 
-    def __deepcopy__(self, memo: Any) -> Any:
-        if not self.is_leaf:
-            raise AutogradError("only leaves can be deep-copied; call .detach().clone()")
-        self._leave("copy.deepcopy()")
-        copy = _rebuild(type(self), None if self._array is None else _copied(self._array), self._requires_grad)
-        memo[id(self)] = copy
-        copy.__dict__.update(deepcopy(self.__dict__, memo))
-        copy._grad = None if self._grad is None else self._grad.__deepcopy__(memo)
-        return copy
-
     # -- autograd ------------------------------------------------------------------------------------------------
 
     @property
@@ -518,6 +507,9 @@ class Tensor(Methods):
                 f"the gradient has sizes {list(value.shape)}, the tensor {list(self.shape)}; assign a gradient of the "
                 "tensor's sizes"
             )
+        if value is self or (value is not None and value.dtype is not self.dtype):
+            what = "the tensor itself" if value is self else f"of {value.dtype}, the tensor of {self.dtype}"
+            raise DTypeError(f"the gradient is {what}; assign another tensor of the tensor's dtype")
         trace = context.TRACE.get()
         if trace is None:
             self._grad = value
@@ -693,11 +685,6 @@ def _rebuild_on(device: str, kind: type[Tensor], array: Any, requires_grad: bool
         raise UsageError(f"a tensor was pickled on {device!r}, but {error}, and pickle t.cpu()") from error
     with library.current():
         return _rebuild(kind, library.taken(array), requires_grad)
-
-
-def _copied(array: Any) -> Any:
-    with library_of(array).current():
-        return array.copy()
 
 
 def strides_of(array: Any) -> tuple[int, ...]:

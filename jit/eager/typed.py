@@ -13,9 +13,10 @@ from jit.ir import dtypes
 from jit.ir.devices import device as Device
 from jit.ir.devices import resolve
 from jit.ir.dtypes import DType
-from jit.ir.errors import UsageError
+from jit.ir.errors import KindError, UsageError
 
 from .namespace import F
+from .storages import TypedStorage
 from .tensors import Tensor
 
 _SPELLED = {
@@ -32,6 +33,12 @@ class TensorKind(type):
     dtype: DType
     kind: str
     """The kind of their device, "cpu" or "cuda"."""
+
+    def __new__(mcs, name: str, bases: tuple[type, ...], space: dict[str, Any]) -> TensorKind:
+        """Make a kind; KindError for a class that is derived from one."""
+        if bases:
+            raise KindError(f"{name} cannot be derived from {bases[0].__name__}, of which no object is; derive Tensor")
+        return super().__new__(mcs, name, bases, space)
 
     def __call__(cls, *data: Any, device: Any = None) -> Any:
         """A tensor of these sizes, or a copy of this data, as `Tensor(...)` makes it."""
@@ -56,6 +63,8 @@ def made_as(dtype: DType, home: Device, data: Any) -> Any:
         return F.empty((0,), dtype=dtype, device=str(home))
     if len(data) == 1 and isinstance(data[0], Tensor) and data[0].dtype is dtype:
         return data[0].to(home).detach()
+    if len(data) == 1 and isinstance(data[0], TypedStorage):
+        return data[0].elements_as(dtype).to(home).detach()
     if len(data) == 1 and not hasattr(data[0], "__index__") and not isinstance(data[0], (tuple, Tensor)):
         from .creation import tensor
 

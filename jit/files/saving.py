@@ -42,6 +42,7 @@ from .rebuilding import (
     rebuild_tensor,
 )
 from .safe_tensors import write_tensors
+from .streams import write_stream
 
 _ALIGNMENT = 64
 _HEADER = 30
@@ -66,6 +67,8 @@ def save(
     arrays and containers of them. If the name ends in .safetensors, it is one of those, and the object a dictionary of
     tensors or a module, whose state is written. A traced function becomes an artifact, as by `f.save(path)`.
 
+    With `_use_new_zipfile_serialization=False` it is of the older format, which torch has written until 1.5.
+
     Tensors that share memory share it again when they are loaded; so a view is saved with all of its memory. An object
     of a class, a module for example, is saved as the name of the class and its attributes, and loaded only where the
     class is allowed: the state dict is the better thing to save.
@@ -77,7 +80,7 @@ def save(
         pickle_protocol: Accepted, and ignored: the protocol is 2, which torch reads with weights_only=True.
 
     Raises:
-        UsageError: Another `pickle_module` is wanted, or torch's older format.
+        UsageError: Another `pickle_module` is wanted.
         ContentError: The object holds what no file can.
         Error: The file cannot be written; an older one is still there.
 
@@ -90,13 +93,13 @@ def save(
     """
     if pickle_module not in (None, pickle):
         raise UsageError("files are pickled in one way, whatever the pickle_module is; leave it out")
-    if not _use_new_zipfile_serialization:
-        raise UsageError("torch's older format is read and not written; every torch since 1.6 reads the newer one")
-    write = _writer_of(obj, f)
+    write = _writer_of(obj, f, _write_archive if _use_new_zipfile_serialization else _write_stream)
     if hasattr(f, "write"):
         buffer = io.BytesIO()
         write(buffer)
         f.write(buffer.getbuffer())
+        if hasattr(f, "flush"):  # it may be read under its name before it is closed
+            f.flush()
         return
     try:
         path = Path(os.fsdecode(f))
@@ -106,13 +109,13 @@ def save(
         write(file)
 
 
-def _writer_of(obj: Any, f: Any) -> Callable[[BinaryIO], Any]:
+def _writer_of(obj: Any, f: Any, otherwise: Callable[[Any, BinaryIO], None]) -> Callable[[BinaryIO], Any]:
     """The function that writes an object to an open file, in the format that fits it and the file's name."""
     if isinstance(obj, TracedFunction):
         return lambda file: file.write(artifacts.dumps(obj))
     if isinstance(f, (str, os.PathLike)) and os.fspath(f).endswith(_OF_SAFETENSORS):
         return lambda file: write_tensors(obj, file)
-    return lambda file: _write_archive(obj, file)
+    return lambda file: otherwise(obj, file)
 
 
 def _write_archive(obj: Any, file: BinaryIO) -> None:
@@ -125,6 +128,14 @@ def _write_archive(obj: Any, file: BinaryIO) -> None:
         for key, memory in enumerate(storages.memories):
             _add(archive, f"data/{key}", HOST.taken(memory).view(np.uint8).data)
         _add(archive, "version", b"3\n")
+
+
+def _write_stream(obj: Any, file: BinaryIO) -> None:
+    storages = SavedStorages(in_streams=True)
+    data = _pickled(obj, storages)
+    memories = (HOST.taken(memory).view(np.uint8) for memory in storages.memories)
+    counted = [(m.size // storages.sizes[str(key)], m.data) for key, m in enumerate(memories)]
+    write_stream(file, data, counted)
 
 
 def _add(archive: zipfile.ZipFile, name: str, data: Any) -> None:
@@ -153,9 +164,16 @@ def _pickled(obj: Any, storages: SavedStorages) -> bytes:
 
 
 class SavedStorages:
-    """The memories that are to be saved; tensors that lie in the same one share its number."""
+    """The memories that are to be saved; tensors that lie in the same one share its number.
 
-    def __init__(self) -> None:
+    Args:
+        in_streams: Whether they go into torch's older format.
+    """
+
+    def __init__(self, in_streams: bool = False) -> None:
+        self.in_streams = in_streams
+        self.sizes: dict[str, int] = {}
+        """The bytes of an element of each memory by its number, in that format."""
         self.memories: list[Any] = []
         self._keys: dict[tuple[int, int], tuple[str, Any]] = {}
 
@@ -181,7 +199,20 @@ class SavedStorages:
         tensor = storage._elements()  # of bytes it has the dtype of the tensors in them
         kind = UNTYPED if isinstance(storage, UntypedStorage) else STORAGES[f"{storage.dtype.text}Storage"]
         key = self._key(tensor._defined(), tensor.dtype)
-        return ("storage", kind, key, str(storage.device), len(storage))
+        return self.noted(("storage", kind, key, str(storage.device), len(storage)))
+
+    def noted(self, identity: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The identity of a storage as the format has it.
+
+        Raises:
+            ContentError: The format counts its elements, and a program holds it as elements and as bytes.
+        """
+        if not self.in_streams:
+            return identity
+        size = identity[1].dtype.itemsize
+        if self.sizes.setdefault(identity[2], size) != size:
+            raise ContentError("torch's older format holds a storage as elements or as bytes; save one of the two")
+        return (*identity, None)
 
     def _key(self, memory: Any, dtype: Any) -> str:
         room = (address_of(memory), memory.nbytes)
@@ -230,7 +261,7 @@ class _Pickler(pickle.Pickler):
     def persistent_id(self, obj: Any) -> Any:
         if isinstance(obj, TypedStorage):
             return self._storages.identity(obj)
-        return obj.identity if type(obj) is SavedStorage else None
+        return self._storages.noted(obj.identity) if type(obj) is SavedStorage else None
 
     def reducer_override(self, obj: Any) -> Any:
         if isinstance(obj, Parameter):

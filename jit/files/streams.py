@@ -8,7 +8,9 @@ the object says. So its pickle is read twice: first for the kinds of the storage
 from __future__ import annotations
 
 import io
-from typing import Any, NamedTuple
+import pickle
+from collections.abc import Sequence
+from typing import Any, BinaryIO, NamedTuple
 
 from ..artifacts.relocating import Relocation
 from .faults import FileError
@@ -21,6 +23,7 @@ from .vocabulary import DataVocabulary
 
 MAGIC = 0x1950A86A20F9469CFC6C
 _VERSION = 1001
+_FACTS = {"protocol_version": _VERSION, "little_endian": True, "type_sizes": {"short": 2, "int": 4, "long": 4}}
 _COUNT = 8
 """The bytes of the number in front of a storage."""
 
@@ -105,3 +108,20 @@ def _spans(source: FileSource, start: int, keys: Any, kinds: dict[str, StorageKi
         spans[key] = Span(start + _COUNT, count * kinds[key].dtype.itemsize)
         start = sum(spans[key])
     return spans
+
+
+def write_stream(file: BinaryIO, pickled: bytes, storages: Sequence[tuple[int, Any]]) -> None:
+    """Write a file of torch's older format.
+
+    Args:
+        file: The file, open for writing.
+        pickled: The pickle of the object.
+        storages: The number of elements and the bytes of each storage; their keys are 0, 1 and so on.
+    """
+    for head in (MAGIC, _VERSION, _FACTS):
+        file.write(pickle.dumps(head, 2))
+    file.write(pickled)
+    file.write(pickle.dumps([str(key) for key in range(len(storages))], 2))
+    for count, data in storages:
+        file.write(count.to_bytes(_COUNT, "little"))
+        file.write(data)

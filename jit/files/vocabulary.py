@@ -12,6 +12,7 @@ from jit.eager.hooks import HookTable
 from jit.eager.networks import initial_state
 from jit.eager.storages import UntypedStorage, kind_of
 from jit.eager.tensors import Tensor
+from jit.runtime.arrays.arrays import offset_of
 
 from .. import nn
 from ..nn.modules import Module
@@ -143,7 +144,8 @@ class DataVocabulary:
         """
         kind, *others = storage_identity(identity)
         memory = self._memory(kind, *others)
-        return (UntypedStorage if kind is UNTYPED else kind_of(kind.dtype)).of(memory)
+        stretch = () if others[-1] is None else (offset_of(memory._defined()), memory.numel())
+        return (UntypedStorage if kind is UNTYPED else kind_of(kind.dtype)).of(memory, *stretch)
 
 
 def storage_identity(identity: Any) -> tuple[StorageKind, str, str, int, Any]:
@@ -152,6 +154,7 @@ def storage_identity(identity: Any) -> tuple[StorageKind, str, str, int, Any]:
     Raises:
         FileError: It is none.
     """
+    identity = tuple(map(_text, identity)) if isinstance(identity, tuple) else identity
     fits = isinstance(identity, tuple) and len(identity) in (5, 6) and identity[0] == "storage"
     if not fits or not isinstance(identity[1], StorageKind) or type(identity[4]) is not int or identity[4] < 0:
         raise FileError("its pickle has a storage that is none")
@@ -159,6 +162,11 @@ def storage_identity(identity: Any) -> tuple[StorageKind, str, str, int, Any]:
     if type(key) is not str or type(location) is not str:
         raise FileError("its pickle has a storage without a name")
     return kind, key, location, count, part[0] if part else None
+
+
+def _text(value: Any) -> Any:
+    """Text for bytes, as which strings of Python 2 are read if the caller wants them so."""
+    return value.decode("latin-1") if type(value) is bytes else value
 
 
 def layer_called(name: str) -> Any:

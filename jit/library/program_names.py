@@ -5,6 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from jit.backends import (
+    are_deterministic_algorithms_enabled,
+    is_deterministic_algorithms_warn_only_enabled,
+    use_deterministic_algorithms,
+)  # fmt: skip
 from jit.eager.namespace import F
 from jit.eager.storages import TypedStorage
 from jit.eager.tensors import Tensor
@@ -78,13 +83,29 @@ def is_warn_always_enabled() -> bool:
     return False
 
 
+_DEBUG_MODES = {0: 0, 1: 1, 2: 2, "default": 0, "warn": 1, "error": 2}
+
+
 def set_deterministic_debug_mode(debug_mode: Any) -> None:
     """Let operators choose their algorithms by rule alone, or not, see `use_deterministic_algorithms`.
 
     Args:
-        debug_mode: 0 or "default" for not.
+        debug_mode: 0 or "default" for not; 1 or "warn", and 2 or "error", which do the same.
+
+    Raises:
+        UsageError: There is no such mode.
     """
-    SETTINGS.deterministic = debug_mode not in (0, "default")
+    if debug_mode not in _DEBUG_MODES:
+        raise UsageError(f"there is no mode {debug_mode!r}; give 0, 1 or 2, or 'default', 'warn' or 'error'")
+    mode = _DEBUG_MODES[debug_mode]
+    use_deterministic_algorithms(mode > 0, warn_only=mode == 1)
+
+
+def get_deterministic_debug_mode() -> int:
+    """The mode that `set_deterministic_debug_mode` sets, as a number."""
+    if not are_deterministic_algorithms_enabled():
+        return 0
+    return 1 if is_deterministic_algorithms_warn_only_enabled() else 2
 
 
 def typename(obj: Any, /) -> str:
@@ -181,7 +202,7 @@ def _check_is_size(i: Any, message: Any = None) -> None:
 
 
 __all__ = [
-    "get_float32_matmul_precision", "is_storage", "is_warn_always_enabled", "range", "set_default_dtype",
-    "set_default_tensor_type", "set_deterministic_debug_mode", "set_float32_matmul_precision", "set_flush_denormal",
-    "set_warn_always", "typename",
+    "get_deterministic_debug_mode", "get_float32_matmul_precision", "is_storage", "is_warn_always_enabled", "range",
+    "set_default_dtype", "set_default_tensor_type", "set_deterministic_debug_mode", "set_float32_matmul_precision",
+    "set_flush_denormal", "set_warn_always", "typename",
 ]  # fmt: skip

@@ -66,6 +66,8 @@ def multi_head_attention_forward(
     if not is_batched:
         query, key, value = (F.unsqueeze(x, 1) for x in (query, key, value))
         key_padding_mask = None if key_padding_mask is None else F.unsqueeze(key_padding_mask, 0)
+    keys = key.shape[0] if static_k is None else static_k.shape[1]
+    _check_masks(attn_mask, key_padding_mask, (query.shape[0], query.shape[1], keys), num_heads)
     separate = (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else None
     q, k, v = _projected(query, key, value, in_proj_weight, in_proj_bias, separate)
     if bias_k is not None and bias_v is not None:
@@ -110,9 +112,6 @@ class _Heads(NamedTuple):
             wide = _added(attn_mask, keys, dtype)
             if attn_mask.ndim == 3:
                 wide = F.reshape(wide, [self.batch, self.heads, self.length, keys])
-            elif attn_mask.ndim != 2:
-                given = list(attn_mask.shape)
-                raise AttentionShapeError(f"attn_mask has sizes {given}; pass one of sizes [L, S] or [N * heads, L, S]")
             masks.append(wide)
         if key_padding_mask is not None:
             wide = _added(key_padding_mask, keys, dtype)
@@ -147,6 +146,23 @@ def _check(query: Any, key: Any, value: Any, size: int, heads: int) -> bool:
     if key.shape[:-1] != value.shape[:-1]:
         raise AttentionShapeError(f"attention needs as many keys as values, got the sizes {_sizes(query, key, value)}")
     return bool(query.ndim == 3)
+
+
+def _check_masks(attn_mask: Any, key_padding_mask: Any, sizes: tuple[Any, Any, Any], heads: int) -> None:
+    """AttentionShapeError if a mask does not have an entry for each query and key, or for each key of each sequence."""
+    length, batch, keys = sizes
+    if attn_mask is not None:
+        wanted = (batch * heads, length, keys) if attn_mask.ndim == 3 else (length, keys)
+        if tuple(attn_mask.shape) != wanted:
+            raise AttentionShapeError(
+                f"attn_mask has sizes {list(attn_mask.shape)}; for {length} queries, {keys} keys, {batch} sequences "
+                f"and {heads} heads pass one of {[length, keys]} or {[batch * heads, length, keys]}"
+            )
+    if key_padding_mask is not None and tuple(key_padding_mask.shape) != (batch, keys):
+        raise AttentionShapeError(
+            f"key_padding_mask has an entry for each of {keys} keys of {batch} sequences, {[batch, keys]} (without the "
+            f"first dim if queries have 2 dims), and not the sizes {_sizes(key_padding_mask)}"
+        )
 
 
 def _sizes(*tensors: Any) -> str:

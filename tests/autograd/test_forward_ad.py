@@ -53,6 +53,15 @@ def test_what_a_dual_is_and_what_depends_on_none():
     assert unpack(dual).tangent is None
 
 
+@pytest.mark.parametrize("function", [lambda x: x.clone(), lambda x: x.view(1, 2), lambda x: x + 0, lambda x: x[1:]])
+def test_what_is_written_to_a_tangent_does_not_change_the_direction(function):
+    direction = jit.tensor([1.0, 2.0])
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(jit.ones(2), direction)
+        unpack(function(dual)).tangent.mul_(5)
+        assert direction.tolist() == [1.0, 2.0] == unpack(dual.clone()).tangent.tolist()
+
+
 def test_gradients_of_a_tangent():
     x, direction = jit.tensor([1.0, 2.0], requires_grad=True), jit.tensor([1.0, 1.0], requires_grad=True)
     with forward_ad.dual_level():
@@ -69,6 +78,8 @@ def test_wrong_calls():
     with forward_ad.dual_level():
         with pytest.raises(jit.UsageError, match="one level"):
             forward_ad.enter_dual_level()
+        with jit.no_grad(), pytest.raises(jit.UsageError, match="has no tangent here"):
+            forward_ad.make_dual(x, x)
         with pytest.raises(jit.ShapeError, match="does not fit"):
             forward_ad.make_dual(x, jit.ones(3))
         with pytest.raises(ValueError, match="no derivatives"):

@@ -3,7 +3,9 @@
 import argparse
 import collections
 import io
+import pickle
 import shutil
+import struct
 import sys
 import zipfile
 from pathlib import Path
@@ -271,6 +273,38 @@ def test_strings_of_python_2(tmp_path):
         with zipfile.ZipFile(tmp_path / "old.pt", "w") as file:
             file.writestr("old/data.pkl", pickle)
         assert jit.load(tmp_path / "old.pt", encoding=encoding) == {key: 1}
+
+
+def stream_of(pickled: bytes, keys: list[str], *storages: tuple[int, bytes]) -> io.BytesIO:
+    """A file of torch's older format with this pickle of the object."""
+    head = b"".join(pickle.dumps(part, 2) for part in (0x1950A86A20F9469CFC6C, 1001, {"little_endian": True}))
+    memories = b"".join(count.to_bytes(8, "little") + data for count, data in storages)
+    return io.BytesIO(head + pickled + pickle.dumps(keys, 2) + memories)
+
+
+def test_storages_of_python_2_have_names_of_bytes():
+    pickled = b"\x80\x02(U\x07storagectorch\nFloatStorage\nU\x0277U\x03cpuK\x02NtQ."
+    file = stream_of(pickled, ["77"], (2, struct.pack("<2f", 1.5, 2.5)))
+    for encoding in ("bytes", "latin1", "utf-8"):
+        file.seek(0)
+        assert jit.load(file, encoding=encoding).tolist() == [1.5, 2.5]
+
+
+def test_parts_of_a_storage_lie_where_they_did():
+    def part(offset: int, count: int) -> bytes:
+        named = b"X\x01\x00\x00\x00vK" + bytes([offset]) + b"K" + bytes([count]) + b"\x87"
+        return (
+            b"(X\x07\x00\x00\x00storagectorch\nFloatStorage\nX\x01\x00\x00\x007X\x03\x00\x00\x00cpuK\x04"
+            + named
+            + b"tQ"
+        )
+
+    pickled = b"\x80\x02" + part(1, 2) + part(2, 2) + b"\x86."
+    first, second = jit.load(stream_of(pickled, ["7"], (4, struct.pack("<4f", 1, 2, 3, 4))))
+    assert first.tolist() == [2.0, 3.0] and second.tolist() == [3.0, 4.0]
+    assert second.data_ptr() == first.data_ptr() + 4 and len(first) == len(second) == 2
+    first[1] = 9
+    assert second.tolist() == [9.0, 4.0]
 
 
 def test_a_loaded_file_is_part_of_traced_programs():

@@ -162,8 +162,6 @@ def test_arguments_of_pytorch(tmp_path):
     assert jit.load(tmp_path / "new" / "a.pt") == {"a": 1}
     with pytest.raises(jit.UsageError, match="pickle_module"):
         jit.save(1, tmp_path / "a.pt", pickletools)
-    with pytest.raises(jit.UsageError, match="older format"):
-        jit.save(1, tmp_path / "a.pt", _use_new_zipfile_serialization=False)
     with pytest.raises(jit.UsageError, match="path of a file"):
         jit.save(1, 3)
     with pytest.raises(jit.Error, match="cannot write"):
@@ -240,3 +238,39 @@ def test_storages_and_attributes_come_back():
     assert back[0].note == "kept" and back[3].decays is False and type(back[3]) is jit.nn.Parameter
     assert isinstance(back[1], jit.FloatStorage) and back[1].data_ptr() == back[0].data_ptr()
     assert back[2].tolist() == [1, 2] and back[4].data_ptr() == back[0].data_ptr()
+
+
+def test_the_older_format_holds_what_the_newer_one_does():
+    x = jit.arange(12.0).reshape(3, 4)
+    held = {
+        "views": [x, x.t(), x[1:, ::2]], "half": x.half(), "empty": jit.zeros(0, 2), "none": None, "text": "für",
+        "parameter": nn.Parameter(jit.ones(2)), "flags": jit.tensor([True, False]), "z": jit.tensor([1j]),
+        "storage": jit.arange(3).storage(), "bytes": jit.tensor([1.5]).untyped_storage(),
+    }  # fmt: skip
+    file = io.BytesIO()
+    jit.save(held, file, _use_new_zipfile_serialization=False)
+    assert not zipfile.is_zipfile(file) and file.getvalue().startswith(b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19")
+    file.seek(0)
+    found = jit.load(file)
+    assert list(found) == list(held) and found["text"] == "für" and found["none"] is None
+    for name in ("half", "empty", "parameter", "flags", "z"):
+        assert found[name].equal(held[name]) and found[name].dtype is held[name].dtype
+    assert isinstance(found["parameter"], nn.Parameter)
+    assert found["storage"].tolist() == [0, 1, 2] and found["bytes"].tolist() == held["bytes"].tolist()
+    whole, turned, part = found["views"]
+    whole.fill_(7)
+    assert turned.tolist() == [[7.0] * 3] * 4 and part.tolist() == [[7.0] * 2] * 2 and part.stride() == (4, 2)
+
+
+def test_the_older_format_counts_elements_in_one_way():
+    x = jit.ones(3)
+    with pytest.raises(jit.Error, match="as elements or as bytes"):
+        jit.save([x, x.untyped_storage()], io.BytesIO(), _use_new_zipfile_serialization=False)
+    jit.save([x.byte(), x.byte().untyped_storage()], io.BytesIO(), _use_new_zipfile_serialization=False)
+
+
+@pytest.mark.parametrize("newer", [True, False])
+def test_an_open_file_can_be_read_under_its_name(newer, tmp_path):
+    with open(tmp_path / "a.pt", "wb") as file:
+        jit.save({"x": jit.ones(2)}, file, _use_new_zipfile_serialization=newer)
+        assert jit.load(tmp_path / "a.pt")["x"].tolist() == [1.0, 1.0]

@@ -242,8 +242,16 @@ def test_encoders_export_with_dynamic_axes(rng, tmp_path):
         (lambda m: m(*[jit.ones(L, E)] * 3, attn_mask=jit.ones(L, L).long()), "bool or floating point, not int64"),
         (
             lambda m: m(*[jit.ones(L, E)] * 3, attn_mask=jit.ones(L)),
-            r"attn_mask has sizes \[3\]; pass one of sizes \[L, S\]",
+            r"attn_mask has sizes \[3\]; for 3 queries, 3 keys, 1 sequences and 2 heads pass one of \[3, 3\] or \[2, 3",
         ),
+        (lambda m: m(*[jit.ones(L, E)] * 3, attn_mask=jit.ones(1, L)), r"attn_mask has sizes \[1, 3\]"),
+        (lambda m: m(*[jit.ones(L, N, E)] * 3, attn_mask=jit.ones(N, L, L)), r"or \[4, 3, 3\]"),
+        (
+            lambda m: m(*[jit.ones(L, N, E)] * 3, key_padding_mask=jit.ones(L, N)),
+            r"3 keys of 2 sequences, \[2, 3\] .* not the sizes \[3, 2\]",
+        ),
+        (lambda m: m(*[jit.ones(L, N, E)] * 3, key_padding_mask=jit.ones(L)), r"not the sizes \[3\]"),
+        (lambda m: m(*[jit.ones(L, E)] * 3, key_padding_mask=jit.ones(1, L)), r"\(without the first dim"),
         (lambda m: nn.TransformerEncoderLayer(E, HEADS, activation="swish"), "activation is 'swish'"),
     ],
 )

@@ -100,6 +100,7 @@ def test_what_is_applied_in_place_counts_as_a_write():
     [
         nn.utils.weight_norm,
         nn.utils.parametrizations.weight_norm,
+        nn.utils.spectral_norm,
         nn.utils.parametrizations.spectral_norm,
         nn.utils.parametrizations.orthogonal,
         lambda layer: nn.utils.parametrize.register_parametrization(layer, "weight", nn.Identity()),

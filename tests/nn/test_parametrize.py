@@ -125,9 +125,93 @@ def test_spectral_norm_comes_to_one(make):
     assert jit.isfinite(layer.parametrizations.weight.original.grad).all()
 
 
-def test_spectral_norm_of_older_name_is_removed():
-    layer = nn.utils.remove_spectral_norm(nn.utils.spectral_norm(nn.Linear(3, 2)))
+OLDER = [lambda: nn.Linear(5, 4), lambda: nn.Conv1d(3, 4, 2), lambda: nn.ConvTranspose2d(3, 4, 2)]
+
+
+@pytest.mark.parametrize("make", OLDER)
+def test_spectral_norm_of_older_name(make):
+    layer = make()
+    learned = layer.weight
+    nn.utils.spectral_norm(layer)
+    assert sorted(layer.state_dict()) == ["bias", "weight_orig", "weight_u", "weight_v"]
+    assert sorted(name for name, _ in layer.named_parameters()) == ["bias", "weight_orig"]
+    assert layer.weight_orig is learned
+    rows = 1 if "Transpose" in type(layer).__name__ else 0
+    assert layer.weight_u.shape == (layer.weight_orig.shape[rows],)
+    for _ in range(100):
+        _ = layer.weight
+    matrix = layer.weight_orig.detach().movedim(rows, 0).flatten(1)
+    assert_close(jit.linalg.matrix_norm(layer.weight.movedim(rows, 0).flatten(1), 2), jit.tensor(1.0), rtol=1e-3)
+    layer.eval()
+    u, v = layer.weight_u.clone(), layer.weight_v.clone()
+    assert_close(layer.weight, layer.weight_orig / (u @ matrix @ v))
+    assert layer.weight_u.equal(u) and layer.weight_v.equal(v)
+    layer.weight.sum().backward()
+    assert jit.isfinite(layer.weight_orig.grad).all()
+
+
+@pytest.mark.parametrize("steps", [1, 3])
+def test_each_reading_in_training_mode_is_some_steps(steps):
+    layer = nn.utils.spectral_norm(nn.Linear(5, 7), n_power_iterations=steps)
+    matrix, u = layer.weight_orig.detach(), layer.weight_u.clone()
+    for _ in range(steps):
+        v = nn.functional.normalize(matrix.t() @ u, dim=0)
+        u = nn.functional.normalize(matrix @ v, dim=0)
+    assert_close(layer.weight, matrix / (u @ matrix @ v))
+    assert_close(layer.weight_u, u)
+
+
+def test_state_dicts_of_the_older_spectral_norm_are_loaded():
+    first, second = (nn.utils.spectral_norm(nn.Linear(3, 2)) for _ in range(2))
+    x = jit.ones(1, 3)
+    first(x)
+    second.load_state_dict(first.state_dict())
+    assert second.eval()(x).equal(first.eval()(x))
+
+
+@pytest.mark.parametrize("make", OLDER)
+@pytest.mark.parametrize("training", [True, False])
+def test_the_older_spectral_norm_is_removed(make, training):
+    layer = nn.utils.spectral_norm(make()).train(training)
+    _ = layer.weight
+    expected = layer.eval().weight.detach()
+    nn.utils.remove_spectral_norm(layer.train(training))
     assert sorted(name for name, _ in layer.named_parameters()) == ["bias", "weight"]
+    assert not list(layer.buffers()) and layer.weight.requires_grad
+    assert_close(layer.weight, expected)
+    nn.utils.spectral_norm(layer)
+
+
+def test_traced_steps_with_the_older_spectral_norm():
+    layer = nn.utils.spectral_norm(nn.Linear(3, 2))
+    twin = copy.deepcopy(layer)
+    x = jit.ones(4, 3)
+
+    @jit.trace
+    def step(x):
+        loss = layer(x).square().sum()
+        loss.backward()
+        return loss
+
+    for _ in range(4):
+        expected = twin(x).square().sum()
+        expected.backward()
+        assert_close(step(x), expected)
+    assert_close(layer.weight_u, twin.weight_u)
+    assert_close(layer.weight_orig.grad, twin.weight_orig.grad)
+
+
+def test_misuse_of_the_older_spectral_norm():
+    layer = nn.utils.spectral_norm(nn.Linear(3, 2))
+    for call, message in (
+        (lambda: nn.utils.spectral_norm(layer), "normed weight already"),
+        (lambda: nn.utils.spectral_norm(nn.Linear(3, 2), "weights"), "no parameter 'weights'"),
+        (lambda: nn.utils.spectral_norm(nn.Linear(3, 2), n_power_iterations=0), "at least 1"),
+        (lambda: nn.utils.spectral_norm(nn.Linear(3, 2), dim=2), "dim 2 does not fit"),
+        (lambda: nn.utils.remove_spectral_norm(nn.Linear(3, 2)), "no normed weight"),
+    ):
+        with pytest.raises(jit.Error, match=message):
+            call()
 
 
 @pytest.mark.parametrize("sizes", [(4, 4), (6, 3), (3, 6)])

@@ -11,6 +11,11 @@ from jit.tracing.surroundings.views import View
 class State:
     """A holder of tuples, as optimizers' groups and configurations are."""
 
+    pair: Any
+    outer: Any
+    one: Any
+    two: Any
+
     def __init__(self, **values: Any) -> None:
         self.__dict__.update(values)
 

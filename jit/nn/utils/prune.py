@@ -161,7 +161,7 @@ class PruningContainer(BasePruningMethod):
 
     def compute_mask(self, t: Any, default_mask: Any) -> Any:
         """The mask of the last method, of what those before it have left."""
-        method, mask = self._pruning_methods[-1], default_mask.clone()
+        method, mask = self._pruning_methods[-1], default_mask.to(t.dtype, copy=True)
         if method.PRUNING_TYPE == "structured":
             dim = method.dim % t.ndim
             others = [d for d in range(t.ndim) if d != dim]

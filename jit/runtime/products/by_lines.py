@@ -35,7 +35,7 @@ LINES = 4
 """The lines that are multiplied together."""
 AHEAD = 1 << 13
 """The bytes between what is read and what is asked for meanwhile."""
-_ENDLESS = 1 << 60
+_ENDLESS = (1 << 60) - 1  # which no kept plan takes for an address
 
 _FIELDS = ("lines", "whole", "lanes", "line", "row", "step", "result_row", "batch", "matrix", "vector", "next_matrix",
            "next_row", "next_result", "first_matrix", "first_result", "ahead", "run", "bytes")  # fmt: skip
