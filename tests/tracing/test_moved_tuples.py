@@ -87,6 +87,11 @@ def test_a_function_that_replaces_a_tuple_itself_replaces_it_in_every_call() -> 
 def test_schedules_of_betas_make_no_view_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[int] = []
     along = View.along.__func__  # type: ignore[attr-defined]
+
+    def noted(*args: Any) -> View:
+        made.append(1)
+        return along(*args)
+
     model = jit.nn.Sequential(jit.nn.Linear(4, 3), jit.nn.Tanh(), jit.nn.Linear(3, 1))
     optimizer = jit.optim.AdamW(model.parameters(), lr=1e-3)
     schedule = jit.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=1e-2, total_steps=100)
@@ -101,7 +106,7 @@ def test_schedules_of_betas_make_no_view_anew(monkeypatch: pytest.MonkeyPatch) -
 
     for number in range(30):
         if number == 10:
-            monkeypatch.setattr(View, "along", classmethod(lambda *args: made.append(1) or along(*args)))
+            monkeypatch.setattr(View, "along", classmethod(noted))
         step(jit.ones(5, 4))
         schedule.step()
     assert made == []
