@@ -6,6 +6,7 @@ of the largest gradient of the model counts.
 """
 
 import functools
+import itertools
 from typing import Any
 
 import numpy as np
@@ -70,12 +71,7 @@ def test_every_model_of_the_benchmark_has_a_small_one():
     assert list(SMALL) == list(MODELS)
 
 
-def cases(names, forms):
-    """Each name with each form; what fails today is marked."""
-    return [(name, form) for name in names for form in forms]
-
-
-@pytest.mark.parametrize(("name", "form"), cases(LEARNING, FORMS))
+@pytest.mark.parametrize(("name", "form"), list(itertools.product(LEARNING, FORMS)))
 def test_losses_and_gradients_are_those_of_float64(name, form):
     losses, gradients = learned(name, form)
     exact_losses, exact = learned_exactly(name)
@@ -88,7 +84,7 @@ def test_losses_and_gradients_are_those_of_float64(name, form):
         assert error <= TOLERANCE, weight
 
 
-@pytest.mark.parametrize(("name", "form"), cases(SMALL, ["compiled", "interpreted"]))
+@pytest.mark.parametrize(("name", "form"), list(itertools.product(SMALL, ["compiled", "interpreted"])))
 def test_outputs_are_those_of_eager_mode(name, form):
     model = SMALL[name]
     network = model.part(network_of(model, np.float32).eval())
