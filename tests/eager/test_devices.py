@@ -151,6 +151,9 @@ WAYS: dict[str, Callable[[Any], Any]] = {
     "square mask": lambda d: nn.Transformer.generate_square_subsequent_mask(3, device=d),
     "AveragedModel": lambda d: jit.optim.swa_utils.AveragedModel(nn.Linear(1, 1), device=d),
     "update_bn": lambda d: jit.optim.swa_utils.update_bn([], nn.Linear(1, 1), device=d),
+    "sparse tensor": lambda d: jit.sparse_coo_tensor([[0, 1]], [1.0, 2.0], (3,), device=d),
+    "sparse tensor of zeros": lambda d: jit.sparse_coo_tensor((2, 3), device=d),
+    "sparse rows": lambda d: jit.sparse_csr_tensor([0, 1, 2], [0, 1], [1.0, 2.0], (2, 3), device=d),
     "materialize": lambda d: nn.parameter.UninitializedParameter().materialize((2,), device=d),
 }
 
@@ -223,7 +226,8 @@ def test_public_functions_that_take_a_device() -> None:
     """All names of the package that take `device`, outside of the registry, are among the ways above."""
     found = {name for name in dir(jit) if name not in OVERLOADS and takes_device(getattr(jit, name, None))}
     found = {name for name in found if not name.endswith(("Storage", "Tensor"))}  # the classes of one kind of elements
-    assert found <= {"tensor", "as_tensor", "asarray", "from_dlpack", "Generator", "set_default_device"}
+    tensors = {"tensor", "as_tensor", "asarray", "from_dlpack", "sparse_coo_tensor", "sparse_csr_tensor"}
+    assert found <= {*tensors, "Generator", "set_default_device"}
 
 
 # -- recordings --------------------------------------------------------------------------------------------------
