@@ -13,7 +13,7 @@ from jit.runtime.arrays.arrays import room_of
 from . import context
 from .namespace import F
 from .storages import TypedStorage, storage_of, untyped_storage_of
-from .tensors import Tensor
+from .tensors import Tensor, strides_of
 
 
 def _always(answer: Any, told: str) -> property:
@@ -135,7 +135,9 @@ def _make_subclass(cls: Any, data: Tensor, requires_grad: bool = False) -> Any:
 
 def _dim_order(self: Tensor) -> tuple[int, ...]:
     """The dims from the outermost to the innermost in memory."""
-    strides = self.stride()
+    strides, trace = self.stride(), context.TRACE.get()
+    if trace is not None:  # the strides decide, so that they are part of what the function has asked
+        strides = trace.strides(self, strides_of(self._defined()), None)
     return tuple(sorted(range(self.ndim), key=lambda dim: -strides[dim]))
 
 
