@@ -91,13 +91,11 @@ __all__ = [
     "float16", "float32", "float64", "from_dlpack", "from_file", "from_numpy", "frombuffer", "get_autocast_dtype",
     "get_rng_state", "grad", "half", "iinfo", "inf", "inference_mode", "initial_seed", "int", "int16", "int32",
     "int64", "int8", "ir", "is_autocast_available", "is_autocast_cache_enabled", "is_autocast_enabled",
-    "is_grad_enabled", "is_inference_mode_enabled", "is_tensor", "long", "manual_seed",
-    "memory_format",
-    "methods", "nan", "newaxis",
-    "nn", "no_grad", "optim", "pi", "preserve_format", "scope", "seed", "set_grad_enabled", "set_rng_state", "short",
-    "sym_float", "sym_int", "sym_sqrt", "tensor", "trace", "uint8", "use_deterministic_algorithms", "device",
-    "get_default_device", "get_num_interop_threads", "get_num_threads", "set_default_device",
-    "get_printoptions", "set_num_interop_threads", "set_num_threads", "set_printoptions",
+    "is_grad_enabled", "is_inference_mode_enabled", "is_tensor", "long", "manual_seed", "memory_format", "methods",
+    "nan", "newaxis", "nn", "no_grad", "optim", "pi", "preserve_format", "scope", "seed", "set_grad_enabled",
+    "set_rng_state", "short", "sym_float", "sym_int", "sym_sqrt", "tensor", "trace", "uint8",
+    "use_deterministic_algorithms", "device", "get_default_device", "get_num_interop_threads", "get_num_threads",
+    "set_default_device", "get_printoptions", "set_num_interop_threads", "set_num_threads", "set_printoptions",
 ]  # fmt: skip
 """The public names written by hand; operators come from the registry, see `jit.eager.functions.public`."""
 
@@ -138,8 +136,8 @@ _load, _loadable = _late(
     },
     (
         "amp", "artifacts", "backends", "compiler", "distributions", "export", "fft", "files", "func", "fx", "hub",
-         "inspection", "linalg", "nn", "onnx", "optim", "overrides", "passes", "quasirandom", "random", "runtime",
-         "serialization", "signal", "sparse", "special", "tracing", "types", "utils",
+        "inspection", "linalg", "nn", "onnx", "optim", "overrides", "passes", "quasirandom", "random", "runtime",
+        "serialization", "signal", "sparse", "special", "tracing", "types", "utils",
     ),
     _partial(_member, "jit"),
 )  # fmt: skip

@@ -153,7 +153,7 @@ def _checked(name: str, order: Row, expected: list[Any]) -> Callable[[], Any]:
 
 
 def _check(found: list[Any], expected: list[Any], task: Task) -> None:
-    """ArithmeticError unless results are those of the first peer, or no farther from exact ones than these are.
+    """ArithmeticError unless results are those of the first peer, or no farther from torch's in float64 than these are.
 
     A deep network that learns fast is chaotic: after three steps of ResNet-50 the losses of two programs that are both
     right may differ in the third digit, and so does each from that of doubles.

@@ -248,11 +248,11 @@ def jit_step(task: Task) -> Call:
 
 
 def learned_in_doubles(task: Task, steps: int) -> list[Any]:
-    """The losses of some steps of training, computed by this project operator by operator in float64."""
-    jit = importlib.import_module("jit")
+    """The losses of some steps of training in float64, by torch, so that no fault of this project is in them."""
+    torch = _torch(task)
     assert task.model.training is not None
-    step = task.model.training(jit, task.network(jit).double(), _same)
-    example = _converted(task.arrays(), lambda array: jit.from_numpy(_wide(array)))
+    step = task.model.training(torch, task.network(torch).double(), _same)
+    example = _converted(task.arrays(), lambda array: torch.from_numpy(_wide(array)))
     return [step(*example).detach().numpy() for _ in range(steps)]
 
 

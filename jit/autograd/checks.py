@@ -9,8 +9,9 @@ Note [Directions]
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -66,25 +67,38 @@ def gradcheck(
         )
     ways_in = [_directions(t._array.size, fast_mode, seed) for seed, t in enumerate(checked)]
     differences = [_differences(func, arguments, t, v, eps) for t, v in zip(checked, ways_in, strict=True)]
-    if check_forward_ad:
-        for index, rows in enumerate(_forward_rows(func, arguments, checked, ways_in)):
-            for number, found in enumerate(rows):
-                expected = differences[index][number]
-                if not np.allclose(found, expected, rtol, atol, equal_nan=True):
-                    if raise_exception:
-                        raise _mismatch(number, index, found, expected)
-                    return False
-    for number, output in enumerate(_floating(func(*arguments)) if check_backward_ad else ()):
-        if not output.requires_grad:
-            continue
-        ways_out = _directions(output._array.size, fast_mode, 100 + number)
-        for index, gradients in enumerate(_gradients(output, checked, ways_out)):
-            found, expected = ways_in[index] @ gradients, differences[index][number] @ ways_out.T
-            if not np.allclose(found, expected, rtol, atol, equal_nan=True):
-                if raise_exception:
-                    raise _mismatch(number, index, found, expected)
-                return False
+    outputs = _floating(func(*arguments)) if check_backward_ad else ()
+    pairs = itertools.chain(
+        _forward_pairs(_forward_rows(func, arguments, checked, ways_in), differences) if check_forward_ad else (),
+        _backward_pairs(outputs, checked, ways_in, differences, fast_mode),
+    )
+    for number, index, found, expected in pairs:
+        if not np.allclose(found, expected, rtol, atol, equal_nan=True):
+            if raise_exception:
+                raise _mismatch(number, index, found, expected)
+            return False
     return True
+
+
+_Pair: TypeAlias = tuple[int, int, Any, Any]
+"""The numbers of an output and an input, a derivative as found, and as expected."""
+
+
+def _forward_pairs(found: Iterable[Sequence[Any]], differences: Sequence[Any]) -> Iterator[_Pair]:
+    """The derivatives along directions beside finite differences."""
+    for index, rows in enumerate(found):
+        yield from ((number, index, row, differences[index][number]) for number, row in enumerate(rows))
+
+
+def _backward_pairs(
+    outputs: Sequence[Tensor], checked: Sequence[Tensor], ways_in: Sequence[Any], differences: Sequence[Any], fast: bool
+) -> Iterator[_Pair]:
+    """The gradients of each output, along the same directions, beside finite differences."""
+    for number, output in enumerate(outputs):
+        if output.requires_grad:
+            ways_out = _directions(output._array.size, fast, 100 + number)
+            for index, gradients in enumerate(_gradients(output, checked, ways_out)):
+                yield number, index, ways_in[index] @ gradients, differences[index][number] @ ways_out.T
 
 
 def _mismatch(output: int, input: int, found: Any, expected: Any) -> VerificationError:

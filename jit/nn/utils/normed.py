@@ -24,6 +24,25 @@ class WeightNorm:
         return F._weight_norm(direction, length, self.dim)
 
 
+def weight_to_norm(module: Any, name: str) -> Any:
+    """The parameter of a module that is to be computed from others.
+
+    Args:
+        module: The module.
+        name: The name of the parameter.
+
+    Raises:
+        UsageError: There is no such parameter, or it is a normed weight already.
+    """
+    if name in module._computed:
+        raise UsageError(f"{name!r} of this {type(module).__name__} is a normed weight already; norm it once")
+    weight = module._parameters.get(name)
+    refuse_lazy([weight], "take apart")
+    if weight is None:
+        raise UsageError(f"{type(module).__name__} has no parameter {name!r} to be normed; name one of its own")
+    return weight
+
+
 def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
     """Learn a weight of `module` as directions, `<name>_v`, and lengths, `<name>_g`.
 
@@ -44,12 +63,7 @@ def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
     [('bias', (4,)), ('weight_g', (4, 1)), ('weight_v', (4, 3))]
     """
     expect("weight_norm", module, Module)
-    if name in module._computed:
-        raise UsageError(f"{name!r} of this {type(module).__name__} is a normed weight already; norm it once")
-    weight = module._parameters.get(name)
-    refuse_lazy([weight], "take apart")
-    if weight is None:
-        raise UsageError(f"{type(module).__name__} has no parameter {name!r} to be normed; name one of its own")
+    weight = weight_to_norm(module, name)
     norm = WeightNorm(name, -1 if dim is None else dim)
     direction = weight.detach()
     del module._parameters[name]

@@ -12,6 +12,7 @@ from jit.ir.errors import ShapeError, UnwrittenError, UsageError
 
 from .. import functional
 from ..modules import Module
+from . import spectral
 from .parametrize import register_parametrization
 
 # -- a direction and a length --------------------------------------------------------------------------------------
@@ -69,7 +70,7 @@ class _SpectralNorm(Module):
         return functional.normalize(drawn, dim=0, eps=self.eps)
 
     def _matrix(self, weight: Any) -> Any:
-        return F.flatten(F.movedim(weight, self.dim, 0), 1)
+        return spectral.matrix_of(weight, self.dim)
 
     def _improve(self, matrix: Any, steps: int) -> None:
         """Power iteration: u and v come nearer to the singular vectors of the largest singular value."""
@@ -84,8 +85,7 @@ class _SpectralNorm(Module):
         matrix = self._matrix(weight)
         if self.training:
             self._improve(matrix.detach(), self.n_power_iterations)
-        u, v = F.clone(self._u), F.clone(self._v)  # a later step overwrites them; this one's gradient needs them
-        return weight / F.dot(u, F.mv(matrix, v))
+        return spectral.over_singular_value(weight, matrix, self._u, self._v)
 
     def right_inverse(self, value: Any) -> Any:
         return value
@@ -117,11 +117,8 @@ def spectral_norm(
         raise UsageError(
             f"{type(module).__name__} has no parameter or buffer {name!r} to be normed; name one of its own"
         )
-    return register_parametrization(module, name, _SpectralNorm(weight, n_power_iterations, _rows(module, dim), eps))
-
-
-def _rows(module: Any, dim: int | None) -> int:
-    return (1 if getattr(module, "transposed", False) else 0) if dim is None else dim
+    rows = spectral.rows_of(module, dim)
+    return register_parametrization(module, name, _SpectralNorm(weight, n_power_iterations, rows, eps))
 
 
 # -- orthogonal columns --------------------------------------------------------------------------------------------

@@ -10,9 +10,32 @@ from jit.eager.namespace import F
 from jit.ir.errors import ShapeError, UsageError
 
 from .. import functional
-from ..lazy import refuse_lazy
 from ..modules import Module
 from ..parameter import Parameter
+from .normed import weight_to_norm
+
+
+def rows_of(module: Any, dim: int | None) -> int:
+    """The dim of a weight's rows; if left out, 1 for transposed convolutions, else 0."""
+    return (1 if getattr(module, "transposed", False) else 0) if dim is None else dim
+
+
+def matrix_of(weight: Any, dim: int) -> Any:
+    """A weight as a matrix, with a row for each entry of a dim."""
+    return F.flatten(F.movedim(weight, dim, 0), 1)
+
+
+def over_singular_value(weight: Any, matrix: Any, u: Any, v: Any) -> Any:
+    """A weight divided by the singular value of its matrix that belongs to two singular vectors.
+
+    Args:
+        weight: The weight.
+        matrix: The same as a matrix.
+        u: The vector with an entry for each row.
+        v: The vector with an entry for each column.
+    """
+    u, v = F.clone(u), F.clone(v)  # a later step overwrites them; this one's gradient needs them
+    return weight / F.dot(u, F.mv(matrix, v))
 
 
 class SpectralWeight:
@@ -30,7 +53,7 @@ class SpectralWeight:
 
     def matrix(self, weight: Any) -> Any:
         """The weight as a matrix."""
-        return F.flatten(F.movedim(weight, self.dim, 0), 1)
+        return matrix_of(weight, self.dim)
 
     def normalized(self, vector: Any) -> Any:
         """A vector of length 1."""
@@ -50,8 +73,7 @@ class SpectralWeight:
         matrix = self.matrix(weight)
         if improves:
             self._improve(matrix.detach(), u, v)
-        u, v = F.clone(u), F.clone(v)  # a later step overwrites them; this one's gradient needs them
-        return weight / F.dot(u, F.mv(matrix, v))
+        return over_singular_value(weight, matrix, u, v)
 
     def _improve(self, matrix: Any, u: Any, v: Any) -> None:
         """Power iteration: u and v come nearer to the singular vectors of the largest singular value."""
@@ -88,13 +110,8 @@ def spectral_norm(
     expect("spectral_norm", module, Module)
     if n_power_iterations < 1:
         raise UsageError(f"n_power_iterations is {n_power_iterations}; pass at least 1")
-    if name in module._computed:
-        raise UsageError(f"{name!r} of this {type(module).__name__} is a normed weight already; norm it once")
-    weight = module._parameters.get(name)
-    refuse_lazy([weight], "take apart")
-    if weight is None:
-        raise UsageError(f"{type(module).__name__} has no parameter {name!r} to be normed; name one of its own")
-    rows = (1 if getattr(module, "transposed", False) else 0) if dim is None else dim
+    weight = weight_to_norm(module, name)
+    rows = rows_of(module, dim)
     if not -weight.ndim <= rows < weight.ndim:
         raise ShapeError(f"spectral_norm: dim {rows} does not fit a tensor of {weight.ndim} dims")
     norm = SpectralWeight(name, n_power_iterations, rows % weight.ndim, eps)
