@@ -499,8 +499,15 @@ def outcome(f, n):
 WAYS = ("as it is", "by another name", "afterwards")
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize(("source", "text"), CASES, ids=[f"{source} {text[:60]}" for source, text in CASES])
+def sampled(*ways):
+    """Each case in each of some ways, of which one in turn is tested everywhere, and the others with `-m slow`."""
+    for number, (source, text) in enumerate(CASES):
+        for place, way in enumerate(ways):
+            marks = () if place == number % len(ways) else pytest.mark.slow
+            yield pytest.param(source, text, way, id=f"{source} {text[:60]}-{way}", marks=marks)
+
+
+@pytest.mark.parametrize(("source", "text", "way"), sampled(*WAYS))
 def test_a_traced_number_is_a_number(source, text, way):
     """In the first call and in later ones, whether or not the code says what it will do with the number.
 
@@ -540,23 +547,22 @@ def test_a_traced_number_is_a_number(source, text, way):
         assert found[0] == found[1]
 
 
-@pytest.mark.parametrize(("source", "text"), CASES, ids=[f"{source} {text[:60]}" for source, text in CASES])
-def test_what_is_made_of_a_traced_number_is_what_is_made_of_a_number(source, text):
+@pytest.mark.parametrize(("source", "text", "place"), sampled(0, 1, 2))
+def test_what_is_made_of_a_traced_number_is_what_is_made_of_a_number(source, text, place):
     _, read, arguments = SOURCES[source]
     function = eval(f"lambda n: {text}", dict(SPACE))
     kind = float if source == "float" else int
-    hidden = {"function": function}
-    for x in arguments:
-        seen: list = []
+    seen: list = []
 
-        @jit.trace(optimize=False)
-        def f(x):
-            n = read(x)
-            seen.append(outcome(hidden["function"], n))  # noqa: B023
-            return x + 1
+    @jit.trace(optimize=False)
+    def f(x):
+        n = read(x)
+        seen.append(outcome(hidden["function"], n))
+        return x + 1
 
-        f(x)
-        assert seen[-1] == outcome(function, kind(read(x)))
+    hidden, x = {"function": function}, arguments[place % len(arguments)]
+    f(x)
+    assert seen[-1] == outcome(function, kind(read(x)))
 
 
 def test_mistakes_of_the_function_itself_stay_what_they_are():
