@@ -20,6 +20,11 @@ Note [Segments]
                                             0, 1 in lanes 2, 3, loaded from 2 elements before row 1
 
     With a stride of 2 or 4, twice or four times as many lanes are loaded and every second or fourth is taken.
+
+Note [Shares]
+    Threads share panels and filters: a panel counts as some shares, a strip as those of its panels, and a range of a
+    strip's shares is the like range of its filters. So two threads divide an image of few panels evenly, and each
+    reads its part of the weight alone. A strip that they share is laid out by each.
 """
 
 from __future__ import annotations
@@ -46,6 +51,8 @@ _STRIP_BYTES = 3 << 17
 """The size of the panels of a strip: they share the L2 cache with 8 rows of the weight and what is written."""
 _DEEPEST = 640
 """The most rows of a panel, unless a single channel has more taps."""
+_SHARES = 8
+_UNLIMITED = 1 << 30
 _MOST_SEGMENTS = 8
 
 
@@ -90,8 +97,8 @@ class ConvolutionWork(Work):
     bias: bool = False
     relu: bool = False
     """Whether negative results become 0."""
-    widest: int = 1 << 30
-    """The most panels of a strip."""
+    widest: int = _UNLIMITED
+    """The most panels of a strip; limited if the work is done in tiles."""
 
     @property
     def is_depthwise(self) -> bool:
@@ -110,8 +117,8 @@ class ConvolutionWork(Work):
 
     @property
     def panels(self) -> int:
-        """Parts by which the work can be shared: strips of places, or blocks of channels, of all images and groups."""
-        return self.batch * (self._strips if self.is_depthwise else self.groups * self._strips)
+        """Parts by which the work can be shared: shares of panels, or blocks of channels, of all images and groups."""
+        return self.batch * (self._strips if self.is_depthwise else self.groups * self._across * self._shares)
 
     @property
     def scratch_bytes(self) -> int:
@@ -166,7 +173,7 @@ class ConvolutionWork(Work):
         plane, lanes = math.prod(w.image) * size, lanes_of(self.dtype)
         numbers = {
             "first": 0, "last": 0, "groups": self.groups, "strips": self._strips, "strip": self._strip,
-            "across": self._across,
+            "across": self._across, "shares": self._shares,
             "blocks": (self.groups // BLOCK if self.is_depthwise else self.filters // tile_sizes()[0]),
             "channels": self.channels, "deep": self._deep, "taps": w.taps, "depth": w.image[0], "height": w.image[1],
             "plane": plane, "weight_row": self.rows * size, "y_row": w.number * size, "filters": self.filters,
@@ -221,7 +228,8 @@ class ConvolutionWork(Work):
         if self.is_depthwise:
             first, count = group // WIDE, -(-groups // WIDE)
         else:
-            first, count = group * self._strips + place // self._across_strip, groups * -(-places // self._across_strip)
+            panel = self._across_strip // self._strip
+            first, count = group * self._across + place // panel, groups * -(-places // panel)
         first, count = image * each + first, batch * count
         geometries = np.repeat(self.geometry()[None], len(starts), 0)
         offsets = np.zeros((len(starts), 3 + self.bias), np.int64)
@@ -258,9 +266,13 @@ class ConvolutionWork(Work):
 
     @property
     def _strip(self) -> int:
-        """The panels of a strip: a quarter of those of an image at most, so that threads can share its strips."""
-        most = max(_STRIP_BYTES // self._panel_bytes, 1)
-        return max(min(most, -(-self._across // 4), self.widest), 1)
+        """The panels of a strip."""
+        return max(even(self._across, min(_STRIP_BYTES // self._panel_bytes, self.widest)), 1)
+
+    @property
+    def _shares(self) -> int:
+        """The number of shares of a panel, see Note [Shares]; one if the work is done in tiles."""
+        return 1 if self.widest < _UNLIMITED else max(min(_SHARES, self.filters // tile_sizes()[0]), 1)
 
     @property
     def _across_strip(self) -> int:

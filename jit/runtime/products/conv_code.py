@@ -15,11 +15,12 @@ from ..targets.target import Target
 from .finishing import Finish, FinishedRows, finishing
 
 FIELDS = (
-    "first", "last", "groups", "strips", "strip", "across", "blocks", "channels", "deep", "taps", "depth", "height",
-    "plane", "weight_row", "y_row", "filters", "panel_bytes", "segments", "segment", "tap_table", "last_mask",
+    "first", "last", "groups", "strips", "strip", "across", "shares", "blocks", "channels", "deep", "taps", "depth",
+    "height", "plane", "weight_row", "y_row", "filters", "panel_bytes", "segments", "segment", "tap_table",
+    "last_mask",
 )  # fmt: skip
-"""The geometry: ranges and counts (strips of panels, panels across, blocks of rows, channels in all and at a time),
-sizes of the image, bytes from row to row, and tables."""
+"""The geometry: ranges and counts (strips of panels, panels across and shares of each, blocks of rows, channels in
+all and at a time), sizes of the image, bytes from row to row, and tables."""
 _AT = {name: index for index, name in enumerate(FIELDS)}
 BLOCK, WIDE = 4, 32
 """Channels of a depthwise convolution that are computed together, and that share what is known of places."""
@@ -159,12 +160,13 @@ class _Packing(_ConvWriter):
     """Products of the weight and packed patches."""
 
     def kernel(self) -> str:
-        """Strips of panels: of all images and groups in turn."""
+        """Shares of strips of panels: of all images and groups in turn."""
         of = self.of
-        with self.loop(of["last"], of["first"]) as number:
+        with self.loop(self.add(self._strip_of(self.sub(of["last"], 1)), 1), self._strip_of(of["first"])) as number:
             strip, which = self.remainder(number, of["strips"]), self.quotient(number, of["strips"])
             first = self.scale(strip, of["strip"])
             end = self.lesser(self.add(first, of["strip"]), of["across"])
+            self._take_share(self.add(self.scale(which, of["across"]), first), self.sub(end, first))
             x = self.add(self.x, self.scale(which, self.scale(of["plane"], of["channels"])))
             row = self.scale(self.remainder(which, of["groups"]), of["filters"])
             w = self.add(self.w, self.scale(row, of["weight_row"]))
@@ -172,6 +174,23 @@ class _Packing(_ConvWriter):
             self._channels(first, end, x, w, y, row)
         self.leave(0)
         return self.text()
+
+    def _strip_of(self, share: Word) -> Word:
+        """The strip, counted through all images and groups, to which a share belongs."""
+        of = self.of
+        each = self.scale(of["across"], of["shares"])
+        within = self.quotient(self.remainder(share, each), self.scale(of["strip"], of["shares"]))
+        return self.add(self.scale(self.quotient(share, each), of["strips"]), within)
+
+    def _take_share(self, before: Word, panels: Word) -> None:
+        """Find which blocks of filters of a strip are computed here; `before` counts the panels of earlier strips."""
+        of = self.of
+        before, shares = (self.scale(count, of["shares"]) for count in (before, panels))
+        first, last = self.sub(of["first"], before), self.lesser(self.sub(of["last"], before), shares)
+        first = self.choose(self.less(0, first), first, 0)
+        self.blocks = [self.quotient(self.scale(share, of["blocks"]), shares) for share in (first, last)]
+        self.has_rest = self.same(last, shares)
+        """Whether the filters that are no whole block are computed here, too."""
 
     def _channels(self, first: Word, end: Word, x: Word, w: Word, y: Word, row: Word) -> None:
         """Blocks of channels: their patches are laid out, and multiplied with all filters."""
@@ -188,12 +207,12 @@ class _Packing(_ConvWriter):
             begins, ends = self.same(turn, 0), self.same(turn, self.sub(turns, 1))
             inner = self.scale(count, of["taps"])
             rows = tile_sizes()[0]
-            with self.loop(of["blocks"]) as block:
+            with self.loop(self.blocks[1], self.blocks[0]) as block:
                 self._rows(self.scale(block, rows), rows, first, end, weight, y, row, inner, begins, ends)
             if self.shape.rows:
-                self._rows(
-                    self.scale(of["blocks"], rows), self.shape.rows, first, end, weight, y, row, inner, begins, ends
-                )
+                rest = self.scale(of["blocks"], rows)
+                with self.when(self.has_rest):
+                    self._rows(rest, self.shape.rows, first, end, weight, y, row, inner, begins, ends)
 
     def _pack(self, panel: Word, packed: Word, image: Word, channels: Word) -> None:
         row = self.vector_row(self.scale(panel, tile_sizes()[1]))
