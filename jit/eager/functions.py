@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache, partial
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -37,16 +37,19 @@ def make_function(
     name: str, ops: Sequence[Op], invoke: Callable[[Op, Sequence[Any]], Any] = call_fitting
 ) -> Callable[..., Any]:
     """The function that users call: binds, and picks the first declaration that the arguments fit."""
-    binders: list[tuple[Op, Callable[..., Sequence[Any]]]] = []
+    binders: list[_Binding] = []
 
     def function(*args: Any, **kwargs: Any) -> Any:
         hook = pause() if LOOKING else None
         try:
-            for op, bind in binders or _binders(ops, invoke, binders):
+            for op, bind, numbers in binders or _binders(ops, invoke, binders):
+                given = args
                 if len(args) > op.most_positional:
-                    continue
+                    if not _PLAIN_NUMBERS.issuperset(map(type, args[numbers:])):
+                        continue
+                    given = (*args[:numbers], args[numbers:])
                 try:
-                    return invoke(op, bind(*args, **kwargs))
+                    return invoke(op, bind(*given, **kwargs))
                 except (Mismatch, TypeError) as error:
                     if isinstance(error, TypeError) and not _from_binder(error):
                         raise
@@ -64,10 +67,27 @@ def make_function(
     return function
 
 
-def _binders(ops: Sequence[Op], invoke: Any, kept: list[Any]) -> Sequence[tuple[Op, Callable[..., Sequence[Any]]]]:
+_PLAIN_NUMBERS = frozenset((int,))
+
+
+class _Binding(NamedTuple):
+    """A declaration, its binder, and the position from which numbers one by one are a list: 0 if there is none."""
+
+    op: Op
+    bind: Callable[..., Sequence[Any]]
+    numbers: int
+
+
+def _binders(ops: Sequence[Op], invoke: Any, kept: list[_Binding]) -> Sequence[_Binding]:
     """Each of `ops` with its binder, put into `kept`: made at the first call, as there are hundreds of operators."""
-    kept[:] = [(op, _binder(op, invoke)) for op in ops]
+    kept[:] = [_Binding(op, _binder(op, invoke), _position_of_numbers(op)) for op in ops]
     return kept
+
+
+def _position_of_numbers(op: Op) -> int:
+    """The position of the first list of an operator, if it is one of numbers behind a tensor; otherwise 0."""
+    found = next((i for i, argument in enumerate(op.arguments) if argument.type.is_list), 0)
+    return found if op.arguments and op.arguments[found].type.base == "int" else 0
 
 
 def _binder(op: Op, invoke: Any) -> Callable[..., Sequence[Any]]:
