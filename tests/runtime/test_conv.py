@@ -156,6 +156,21 @@ def test_parts_change_no_bit(name, dtype):
         np.testing.assert_array_equal(whole, by_parts)
 
 
+@cases()
+def test_patches_that_are_laid_out_change_no_bit(name, dtype, monkeypatch):
+    """Note [Direct], with any number of segments; each part computes what is its own alone."""
+    case, found = Case(name, dtype), []
+    for few in (0, 99):
+        monkeypatch.setattr(conv, "_FEW_FILTERS", (few,) * 4)
+        work = case.layer.forward(True)
+        x, w, b, y = (guarded(a, True) for a in (case.x, case.w, case.bias, np.full_like(case.g, np.nan)))
+        run(work, x, w, b, y, order=[(i, min(i + 3, work.panels)) for i in reversed(range(0, work.panels, 3))])
+        found.append(y)
+        direct = few and case.layer.channels > 1 and max(case.layer.window.stride) == 1
+        assert work.is_direct == bool(direct)
+    np.testing.assert_array_equal(found[0], found[1])
+
+
 @cases("plain", "depthwise", "stem")
 def test_what_is_negative_is_lost_and_nan_is_not(name, dtype):
     case = Case(name, dtype)

@@ -21,6 +21,11 @@ Note [Segments]
 
     With a stride of 2 or 4, twice or four times as many lanes are loaded and every second or fourth is taken.
 
+Note [Direct]
+    To lay out a patch takes as long as to multiply it with two or three filters. Where filters are few, vectors are
+    loaded from the image each time, and what is kept of a panel is only where each tap sees it: for each vector and
+    segment the distance and the lanes. The order of multiply-adds is the same, and so each bit is.
+
 Note [Shares]
     Threads share panels and filters: a panel counts as some shares, a strip as those of its panels, and a range of a
     strip's shares is the like range of its filters. So two threads divide an image of few panels evenly, and each
@@ -51,6 +56,8 @@ _STRIP_BYTES = 3 << 17
 """The size of the panels of a strip: they share the L2 cache with 8 rows of the weight and what is written."""
 _DEEPEST = 640
 """The most rows of a panel, unless a single channel has more taps."""
+_FEW_FILTERS = 32, 64, 24, 0
+"""The most filters with which patches are not laid out: those of one tap; then vectors of one, two, more segments."""
 _SHARES = 8
 _UNLIMITED = 1 << 30
 _MOST_SEGMENTS = 8
@@ -106,6 +113,14 @@ class ConvolutionWork(Work):
         return self.channels == self.filters == 1
 
     @property
+    def is_direct(self) -> bool:
+        """Whether nothing is laid out, see Note [Direct]."""
+        if self.channels == 1 or max(self.window.stride) > 1:
+            return False  # a channel alone has too few taps to note them first
+        most = _FEW_FILTERS[0] if self.window.taps == 1 else _FEW_FILTERS[min(self.segments, 3)]
+        return self.filters <= most
+
+    @property
     def rows(self) -> int:
         """The number of rows of a matrix of patches."""
         return self.channels * self.window.taps
@@ -155,7 +170,7 @@ class ConvolutionWork(Work):
         last = (self.vectors - 1) % tile_sizes()[1] + 1
         shape = ConvShape(
             self.dtype, self.is_depthwise, rows, last, self.segments, self.window.stride[2], self.bias, self.relu,
-            self._halved, finish,
+            self._halved, finish, self.is_direct,
         )  # fmt: skip
         return compiled(shape)
 
@@ -257,21 +272,38 @@ class ConvolutionWork(Work):
     @property
     def _deep(self) -> int:
         """The number of channels whose patches are laid out at a time."""
+        if self.is_direct:
+            return self.channels
         blocks = -(-self.channels // max(_DEEPEST // self.window.taps, 1))
         return -(-self.channels // blocks)
 
     @property
     def _panel_bytes(self) -> int:
+        """The bytes that are laid out or noted of a panel."""
+        if self.is_direct:
+            return self.window.taps * tile_sizes()[1] * self.segments * 16
         return self._deep * self.window.taps * tile_sizes()[1] * Target.host().vector_bytes
+
+    @property
+    def _cached_bytes(self) -> int:
+        """The bytes of a panel that the cache shall hold while all filters meet them."""
+        if self.is_direct:
+            return self.channels * math.prod(self.window.kernel[:2]) * tile_sizes()[1] * Target.host().vector_bytes
+        return self._panel_bytes
 
     @property
     def _strip(self) -> int:
         """The panels of a strip."""
-        return max(even(self._across, min(_STRIP_BYTES // self._panel_bytes, self.widest)), 1)
+        return max(even(self._across, min(_STRIP_BYTES // self._cached_bytes, self.widest)), 1)
 
     @property
     def _shares(self) -> int:
-        """The number of shares of a panel, see Note [Shares]; one if the work is done in tiles."""
+        """The number of shares of a panel, see Note [Few filters]
+    To lay out a patch takes as long as to multiply it with two or three filters. Where filters are few, vectors are
+    loaded from the image each time, and what is kept of a panel in the cache is only where each tap sees it: for each
+    vector and segment the distance and the lanes. The order of multiply-adds is the same, so each bit is.
+
+Note [Shares]; one if the work is done in tiles."""
         return 1 if self.widest < _UNLIMITED else max(min(_SHARES, self.filters // tile_sizes()[0]), 1)
 
     @property

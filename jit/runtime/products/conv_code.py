@@ -43,6 +43,8 @@ class ConvShape(NamedTuple):
     halved: bool
     """Whether the last vector of the last panel has no place in its upper half."""
     finish: Finish | None = None
+    direct: bool = False
+    """Whether nothing is laid out: see Note [Direct] in `conv`."""
 
 
 @cache
@@ -51,7 +53,8 @@ def compiled(shape: ConvShape) -> int:
     from ..kernels.codegen import compile_routine
 
     def written() -> tuple[tuple[str, ...], str]:
-        writer = (_DepthwiseForward if shape.depthwise else _Packing)(shape, Target.host())
+        way = _DepthwiseForward if shape.depthwise else _Direct if shape.direct else _Packing
+        writer = way(shape, Target.host())
         text = writer.kernel()
         return writer.declarations, text
 
@@ -82,6 +85,23 @@ class SegmentWriter(TileWriter):
             bits = self.choose(self._emit(f"and i1 {deep}, {high}"), self.word(self.add(here, column)), 0)
             found.append((self.add(self.word(here, 2), away), bits))
         return found
+
+    def take_notes(self, row: Word, notes: Word, size: int) -> None:
+        """Write down the `glances` of all taps from the vectors of a panel; the notes on a tap have `size` bytes."""
+        step = self.scale(self.of["segment"], self.segments)
+        with self.turns(self.of["taps"], tap=self.of["tap_table"], to=notes) as at:
+            for v in range(tile_sizes()[1]):
+                glances = self.glances(self.add(row, self.scale(step, v)), at["tap"], self.segments)
+                for s, words in enumerate(glances):
+                    for i, word in enumerate(words):
+                        self.put(at["to"], 2 * (v * self.segments + s) + i, word)
+            self.advance(at["tap"], 32)
+            self.advance(at["to"], size)
+
+    def noted(self, note: Word, vector: int, segments: int = 0) -> list[tuple[Word, Word]]:
+        """The sights of a vector by the notes on a tap."""
+        numbers = [2 * (vector * self.segments + segment) for segment in range(segments or self.segments)]
+        return [(self.word(note, n), self.mask(self.word(note, n + 1), self.wide)) for n in numbers]
 
     def sights(self, row: Word, tap: Word, segments: int) -> list[tuple[Word, Word]]:
         """The same with lanes as masks."""
@@ -199,7 +219,7 @@ class _Packing(_ConvWriter):
         with self.loop(turns) as turn:
             start = self.scale(turn, of["deep"])
             count = self.lesser(self.sub(of["channels"], start), of["deep"])
-            image = self.add(x, self.scale(start, of["plane"]))
+            image = self.image = self.add(x, self.scale(start, of["plane"]))
             with self.loop(end, first) as panel:
                 packed = self.add(self.scratch, self.scale(self.sub(panel, first), of["panel_bytes"]))
                 self._pack(panel, packed, image, count)
@@ -266,7 +286,7 @@ class _Packing(_ConvWriter):
     ) -> None:  # fmt: skip
         places = [(r, v) for r in range(len(lines)) for v in range(vectors)]
         starts = self._so_far(places, target, vectors, is_last, begins)
-        tile = self.sums(lines, self.size, packed, vectors, inner, starts, is_last and self.shape.halved)
+        tile = self._products(lines, packed, inner, vectors, starts, is_last and self.shape.halved)
         if self.shape.bias or self.shape.relu or finish:
             done, after, before = self._label("done"), self._label("after"), self._label("before")
             self._write(f"br label %{before}")
@@ -285,6 +305,13 @@ class _Packing(_ConvWriter):
                 for place in places
             }
         self.put_tile(tile, target, vectors, is_last)
+
+    def _products(
+        self, lines: list[Word], packed: Word, inner: Word, vectors: int, starts: dict[tuple[int, int], Vector],
+        halved: bool,
+    ) -> dict[tuple[int, int], Vector]:  # fmt: skip
+        """The sums of a tile, which go on from `starts`."""
+        return self.sums(lines, self.size, packed, vectors, inner, starts, halved)
 
     def _beside(self, target: Word, r: int, v: int, partial: bool) -> Callable[[Word], Vector]:
         place = self.add(self.add(target, self.scale(self.of["y_row"], r)), v * self.bytes)
@@ -311,6 +338,38 @@ class _Packing(_ConvWriter):
             place: self._emit(f"phi {self.vector} [ zeroinitializer, %{before} ], [ {known[place]}, %{more} ]")
             for place in places
         }
+
+
+class _Direct(_Packing):
+    """The same products with the image as it lies: of a panel, only what its vectors see for each tap is noted."""
+
+    @property
+    def _note(self) -> int:
+        """Bytes of the notes on a tap: for each vector and segment, how far away it is, and its lanes."""
+        return tile_sizes()[1] * self.segments * 16
+
+    def _pack(self, panel: Word, packed: Word, image: Word, channels: Word) -> None:
+        self.take_notes(self.vector_row(self.scale(panel, tile_sizes()[1])), packed, self._note)
+
+    def _products(
+        self, lines: list[Word], packed: Word, inner: Word, vectors: int, starts: dict[tuple[int, int], Vector],
+        halved: bool,
+    ) -> dict[tuple[int, int], Vector]:  # fmt: skip
+        """Channel by channel, and tap by tap: behind the last note comes the first one, of the next channel."""
+        places = [(r, v) for r in range(len(lines)) for v in range(vectors)]
+        past = self.add(packed, self.scale(self.of["taps"], self._note))
+        with self.gathering(inner, places, starts, note=packed, image=self.image, a=0) as (at, sums, after):
+            seen = [self.seen(at["image"], self.noted(at["note"], v)) for v in range(vectors)]
+            for r, line in enumerate(lines):
+                factor = self.broadcast(self.add(line, at["a"]))
+                for v in range(vectors):
+                    after[r, v] = self.multiply_add(factor, seen[v], sums[r, v])
+            note = self.add(at["note"], self._note)
+            is_past = self.same(note, past)
+            self.follow(at["note"], self.choose(is_past, packed, note))
+            self.advance(at["image"], self.choose(is_past, self.of["plane"], 0))
+            self.advance(at["a"], self.size)
+        return after
 
 
 class _DepthwiseForward(_ConvWriter):
@@ -343,7 +402,7 @@ class _DepthwiseForward(_ConvWriter):
         row = self.vector_row(self.scale(panel, most))
         several = self.less("1", self.word(row, 3))
         target = self.add(y, self.scale(panel, most * self.bytes))
-        self._take_notes(row)
+        self.take_notes(row, self.notes, self._note)
         last = self.same(panel, self.sub(of["across"], 1))
         with self.unless(last):
             with self.unless(several):
@@ -353,17 +412,6 @@ class _DepthwiseForward(_ConvWriter):
                     self._blocks(self.segments, most, first, end, x, target, final, False)
         with self.when(last):
             self._blocks(self.segments, self.shape.last, first, end, x, target, final, True)
-
-    def _take_notes(self, row: Word) -> None:
-        of, step = self.of, self.scale(self.of["segment"], self.segments)
-        with self.turns(of["taps"], tap=of["tap_table"], to=self.notes) as at:
-            for v in range(tile_sizes()[1]):
-                glances = self.glances(self.add(row, self.scale(step, v)), at["tap"], self.segments)
-                for s, words in enumerate(glances):
-                    for i, word in enumerate(words):
-                        self.put(at["to"], 2 * (v * self.segments + s) + i, word)
-            self.advance(at["tap"], 32)
-            self.advance(at["to"], self._note)
 
     def _blocks(
         self, segments: int, vectors: int, first: Word, end: Word, x: Word, target: Word, final: Word, is_last: bool
@@ -381,7 +429,7 @@ class _DepthwiseForward(_ConvWriter):
         weights = [self.add(self.w, self.scale(of["weight_row"], channel)) for channel in channels]
         places = [(r, v) for r in range(rows) for v in range(vectors)]
         with self.gathering(of["taps"], places, None, note=self.notes, w=0) as (at, sums, after):
-            sights = [[self._noted(at["note"], v * self.segments + s) for s in range(segments)] for v in range(vectors)]
+            sights = [self.noted(at["note"], v, segments) for v in range(vectors)]
             for r in range(rows):
                 factor = self.broadcast(self.add(weights[r], at["w"]))
                 for v in range(vectors):
@@ -390,6 +438,3 @@ class _DepthwiseForward(_ConvWriter):
             self.advance(at["w"], self.size)
         tile = {(r, v): self.finished(after[r, v], self.scale(channels[r], self.size)) for r, v in places}
         self.put_tile(tile, self.add(target, self.scale(channels[0], of["y_row"])), vectors, is_last)
-
-    def _noted(self, note: Word, number: int) -> tuple[Word, Word]:
-        return self.word(note, 2 * number), self.mask(self.word(note, 2 * number + 1), self.wide)
