@@ -37,7 +37,7 @@ def make_function(
     name: str, ops: Sequence[Op], invoke: Callable[[Op, Sequence[Any]], Any] = call_fitting
 ) -> Callable[..., Any]:
     """The function that users call: binds, and picks the first declaration that the arguments fit."""
-    binders: list[_Fitting] = []
+    binders: list[_Spelling] = []
 
     def function(*args: Any, **kwargs: Any) -> Any:
         hook = pause() if LOOKING else None
@@ -70,7 +70,7 @@ def make_function(
 _PLAIN_NUMBERS = frozenset((int,))
 
 
-class _Fitting(NamedTuple):
+class _Spelling(NamedTuple):
     """A declaration, its binder, and the position from which numbers one by one are a list: 0 if there is none."""
 
     op: Op
@@ -78,9 +78,9 @@ class _Fitting(NamedTuple):
     numbers: int
 
 
-def _binders(ops: Sequence[Op], invoke: Any, kept: list[_Fitting]) -> Sequence[_Fitting]:
+def _binders(ops: Sequence[Op], invoke: Any, kept: list[_Spelling]) -> Sequence[_Spelling]:
     """Each of `ops` with its binder, put into `kept`: made at the first call, as there are hundreds of operators."""
-    kept[:] = [_Fitting(op, _binder(op, invoke), _position_of_numbers(op)) for op in ops]
+    kept[:] = [_Spelling(op, _binder(op, invoke), _position_of_numbers(op)) for op in ops]
     return kept
 
 
