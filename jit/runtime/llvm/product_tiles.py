@@ -110,14 +110,14 @@ class TileWriter(Routine):
     ) -> dict[tuple[int, int], Vector]:  # fmt: skip
         """tile[r, v] += row_r[k] * panel[k, v] for k below `count`; the panel has whole rows of `tile_sizes`.
 
-        With `halved`, only the lower half of the last vector is computed: a register of half the length may take half
-        the time. Memory from `ahead` on is asked for meanwhile: each turn as much as a row of the panel, then so many
-        bytes on.
+        With `halved`, the upper half of the last vector is not computed: all others are taken as two halves, since
+        registers of half the length take half the time only where the numbers they meet are as long. Memory from
+        `ahead` on is asked for meanwhile: each turn as much as a row of the panel, then so many bytes on.
         """
-        places = [(r, v) for r in range(len(rows)) for v in range(vectors)]
-        half = self.lanes // 2
-        lanes = {place: half if halved and place[1] == vectors - 1 else self.lanes for place in places}
-        begun = {p: self._lower(starts[p], lanes[p]) if starts else "zeroinitializer" for p in places}
+        lanes, number = (self.lanes // 2, 2 * vectors - 1) if halved else (self.lanes, vectors)
+        type = f"<{lanes} x {self.element}>"
+        places = [(r, v) for r in range(len(rows)) for v in range(number)]
+        begun = self._in_halves(starts, number) if starts and halved else starts or {}
         before, body, after = (self._label(stem) for stem in ("before", "along", "after"))
         self._write(f"br label %{before}")
         self._block(before)
@@ -129,16 +129,13 @@ class TileWriter(Routine):
         for name, start in words:
             self._write(f"{at[name]} = phi i64 [ {start}, %{before} ], [ {at[name]}.next, %{body} ]")
         for place, name in names.items():
-            type = f"<{lanes[place]} x {self.element}>"
-            self._write(f"{name} = phi {type} [ {begun[place]}, %{before} ], [ {name}.next, %{body} ]")
-        right = [self.load(self.add(at["b"], v * self.bytes), lanes[0, v]) for v in range(vectors)]
+            start = begun.get(place, "zeroinitializer")
+            self._write(f"{name} = phi {type} [ {start}, %{before} ], [ {name}.next, %{body} ]")
+        right = [self.load(self.add(at["b"], v * lanes * self.size), lanes) for v in range(number)]
         for r, row in enumerate(rows):
-            left = self.broadcast(self.add(row, at["a"]))
-            if halved:
-                left = self._hidden(left)
-            for v in range(vectors):
-                factor = self._lower(left, lanes[r, v])
-                self.multiply_add(factor, right[v], names[r, v], f"{names[r, v]}.next", lanes[r, v])
+            left = self.broadcast(self.add(row, at["a"]), lanes)
+            for v in range(number):
+                self.multiply_add(left, right[v], names[r, v], f"{names[r, v]}.next", lanes)
         if ahead[0]:
             for offset in range(0, tile_sizes()[1] * self.bytes, CACHE_LINE):
                 self.prefetch(self.add(at["ahead"], offset))
@@ -148,19 +145,27 @@ class TileWriter(Routine):
         self.advance(at["k"], 1)
         self._write(f"br i1 {self.less(at['k'] + '.next', count)}, label %{body}, label %{after}")
         self._block(after)
-        whole = [n % half for n in range(self.lanes)]
+        found = {place: f"{name}.next" for place, name in names.items()}
+        return self._joined(found, len(rows), vectors) if halved else found
+
+    def _in_halves(self, tile: dict[tuple[int, int], Vector], number: int) -> dict[tuple[int, int], Vector]:
+        """The halves of the vectors of a tile: so many of each row."""
+        half = self.lanes // 2
         return {
-            p: f"{name}.next" if lanes[p] == self.lanes else self.shuffle(f"{name}.next", f"{name}.next", whole, half)
-            for p, name in names.items()
+            (r, 2 * v + part): self.shuffle(vector, vector, range(part * half, (part + 1) * half))
+            for (r, v), vector in tile.items()
+            for part in range(2)
+            if 2 * v + part < number
         }
 
-    def _hidden(self, vector: Vector) -> Vector:
-        """The vector, of which LLVM does not know that all lanes are one number: it would broadcast each half anew."""
-        return self._emit(f'call {self.vector} asm "", "=v,0"({self.vector} {vector})')
-
-    def _lower(self, vector: Vector, lanes: int) -> Vector:
-        """The lower lanes of a vector."""
-        return vector if lanes == self.lanes else self.shuffle(vector, vector, range(lanes))
+    def _joined(self, halves: dict[tuple[int, int], Vector], rows: int, vectors: int) -> dict[tuple[int, int], Vector]:
+        """The vectors of a tile; that of a half alone has it twice."""
+        half = self.lanes // 2
+        return {
+            (r, v): self.shuffle(halves[r, 2 * v], halves.get((r, 2 * v + 1), halves[r, 2 * v]), range(2 * half), half)
+            for r in range(rows)
+            for v in range(vectors)
+        }
 
     # -- words ---------------------------------------------------------------------------------------------------
 
@@ -242,11 +247,12 @@ class TileWriter(Routine):
         where = self._emit(f"getelementptr i8, ptr {self._pointer(address, 0)}, <{self.lanes} x i64> <{away}>")
         self._write(f"call void @{name}({self.vector} {value}, {pointers} {where}, i32 {self.size}, {lanes} {mask})")
 
-    def broadcast(self, address: Word) -> Vector:
+    def broadcast(self, address: Word, lanes: int = 0) -> Vector:
         """A number from memory in all lanes."""
+        lanes = lanes or self.lanes
         number = self._emit(f"load {self.element}, ptr {self._pointer(address, 0)}")
-        one = self._emit(f"insertelement {self.vector} poison, {self.element} {number}, i64 0")
-        return self.shuffle(one, one, [0] * self.lanes)
+        one = self._emit(f"insertelement <{lanes} x {self.element}> poison, {self.element} {number}, i64 0")
+        return self.shuffle(one, one, [0] * lanes, lanes)
 
     def shuffle(self, first: Vector, second: Vector, chosen: Sequence[int], lanes: int = 0) -> Vector:
         """Lanes of two vectors."""
