@@ -57,17 +57,17 @@ def peer(name: str) -> Any:
     return register
 
 
-def _converted(value: Any, convert: Callable[[Any], Any]) -> Any:
+def converted(value: Any, convert: Callable[[Any], Any]) -> Any:
     """Lists and tuples of arrays, with each array converted."""
     if isinstance(value, list | tuple):
-        return type(value)(_converted(part, convert) for part in value)
+        return type(value)(converted(part, convert) for part in value)
     return convert(value)
 
 
 def _learning(lib: Any, task: Task, network: Any, wrap: Callable[[Any], Any], **options: Any) -> Call:
     assert task.model.training is not None
     step = task.model.training(lib, network, wrap, **options)
-    example = _converted(task.arrays(), lib.from_numpy)
+    example = converted(task.arrays(), lib.from_numpy)
     return lambda: step(*example)
 
 
@@ -99,7 +99,7 @@ def torch_eager(task: Task) -> Call:
     network = task.network(torch)
     if task.training:
         return _learning(torch, task, network, _same, fused=True)
-    return _inferring(torch, task.model.part(network), _converted(task.arrays(), torch.from_numpy))
+    return _inferring(torch, task.model.part(network), converted(task.arrays(), torch.from_numpy))
 
 
 @peer("torch channels_last")
@@ -114,7 +114,7 @@ def torch_channels_last(task: Task) -> Call:
         return tensor.contiguous(memory_format=torch.channels_last) if tensor.ndim == 4 else tensor
 
     network = task.network(torch).to(memory_format=torch.channels_last)
-    arrays = _converted(task.arrays(), moved)
+    arrays = converted(task.arrays(), moved)
     if not task.training:
         return _inferring(torch, task.model.part(network), arrays)
     assert task.model.training is not None
@@ -128,7 +128,7 @@ def torch_jit(task: Task) -> Call:
     if task.training:
         raise CannotDo
     torch = _torch(task)
-    inputs = _converted(task.arrays(), torch.from_numpy)
+    inputs = converted(task.arrays(), torch.from_numpy)
     with torch.no_grad():
         traced = torch.jit.trace(task.model.part(task.network(torch)), tuple(inputs), check_trace=False, strict=False)
         frozen = torch.jit.optimize_for_inference(torch.jit.freeze(traced))
@@ -143,7 +143,7 @@ def torch_compile(task: Task) -> Call:
     if task.training:
         return torch.compile(_learning(torch, task, network, _same))
     importlib.import_module("torch._inductor.config").freezing = True
-    compiled, inputs = torch.compile(task.model.part(network)), _converted(task.arrays(), torch.from_numpy)
+    compiled, inputs = torch.compile(task.model.part(network)), converted(task.arrays(), torch.from_numpy)
 
     def call() -> Any:
         with torch.no_grad():
@@ -212,7 +212,7 @@ def _leaves(value: Any) -> list[Any]:
 @functools.lru_cache(1)
 def _exported(task: Task) -> bytes:
     jit = importlib.import_module("jit")
-    inputs = tuple(_converted(task.arrays(), jit.from_numpy))
+    inputs = tuple(converted(task.arrays(), jit.from_numpy))
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "model.onnx"
         jit.export_onnx(task.model.part(task.network(jit)), inputs, path, verify=False)
@@ -229,7 +229,7 @@ def jit_traced(task: Task) -> Call:
     network = task.network(jit)
     if task.training:
         return _learning(jit, task, network, jit.trace)
-    traced, inputs = jit.trace(task.model.part(network)), _converted(task.arrays(), jit.from_numpy)
+    traced, inputs = jit.trace(task.model.part(network)), converted(task.arrays(), jit.from_numpy)
 
     def call() -> Any:
         with jit.no_grad():
@@ -252,7 +252,7 @@ def learned_in_doubles(task: Task, steps: int) -> list[Any]:
     torch = _torch(task)
     assert task.model.training is not None
     step = task.model.training(torch, task.network(torch).double(), _same)
-    example = _converted(task.arrays(), lambda array: torch.from_numpy(_wide(array)))
+    example = converted(task.arrays(), lambda array: torch.from_numpy(_wide(array)))
     return [step(*example).detach().numpy() for _ in range(steps)]
 
 

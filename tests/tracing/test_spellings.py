@@ -15,7 +15,7 @@ from .spellings import ALIKE, MEANINGS, Meaning
 
 pytestmark = pytest.mark.llvm
 
-LIBRARY = ("(packed)", "(BLAS)", "(no kernel)", "by tiles")
+LIBRARY = ("(packed)", "(direct)", "(BLAS)", "(no kernel)", "by tiles")
 """What marks the steps that are no kernels of loops."""
 SUMS = 2e-5
 """Sums of some hundred terms, whose order a plan may change, and functions of them."""

@@ -203,7 +203,7 @@ class ConvolutionWork(Work):
 
     def label(self, operator: str) -> str:
         """The operator, and how it is computed."""
-        return f"{operator} (packed)"
+        return f"{operator} ({'direct' if self.is_direct else 'packed'})"
 
     # -- tiles ---------------------------------------------------------------------------------------------------
 
