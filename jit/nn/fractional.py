@@ -82,7 +82,9 @@ def _output_size(name: str, sizes: Any, size: Any, ratio: Any) -> tuple[int, ...
 def _sizes(name: str, what: str, given: Any, rank: int) -> tuple[int, ...]:
     """One size for each dim; unlike other pools, these take no list of one for all, nor does PyTorch."""
     if isinstance(given, (tuple, list)) and len(given) != rank:
-        raise ShapeError(f"{name}: {what} {given} has {len(given)} sizes; pass one number, or one for each of {rank} dims")
+        raise ShapeError(
+            f"{name}: {what} {given} has {len(given)} sizes; pass one number, or one for each of {rank} dims"
+        )
     return spread(given, rank)
 
 
