@@ -232,8 +232,11 @@ def test_windows_have_a_number_for_each_dim(kind, rank):
     if kind == "fractional" and rank == 1:
         return
     x, pool = jit.ones(1, 2, *(6,) * rank), POOLS[kind]
-    assert pool(rank, x, (2,) * rank).shape == pool(rank, x, 2).shape == pool(rank, x, (2,)).shape
-    for count in {0, 1, 2, 3, 4} - {1, rank}:
+    assert pool(rank, x, (2,) * rank).shape == pool(rank, x, 2).shape
+    taken = {rank} if kind == "fractional" else {1, rank}
+    for count in taken:
+        assert pool(rank, x, (2,) * count).shape == pool(rank, x, 2).shape
+    for count in {0, 1, 2, 3, 4} - taken:
         with pytest.raises(jit.Error):
             pool(rank, x, (2,) * count)
         if kind in ("max", "avg") and count:
