@@ -98,9 +98,9 @@ class _Uninitialized(Tensor):
         """One of another dtype or device, as `Tensor.to` takes them, and without sizes, too."""
         return type(self)(self.requires_grad, **_home(self._empty.to(*args, **kwargs)))
 
-    def type(self, dst_type: Any = None) -> Any:
+    def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:
         """One of another dtype, as `Tensor.type` takes it; its name if none is given."""
-        return self._empty.type() if dst_type is None else self.to(self._empty.type(dst_type).dtype)
+        return self._empty.type() if dtype is None else self.to(self._empty.type(dtype).dtype)
 
     def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
         """Become a tensor of these sizes; its numbers are whatever the memory holds.

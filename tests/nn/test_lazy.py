@@ -61,7 +61,7 @@ def test_sizes_that_are_not_known_are_told():
     ],
 )  # fmt: skip
 def test_nothing_is_computed_without_sizes(make, use):
-    with pytest.raises(jit.UsageError, match="no sizes yet|requires grad cannot be seen as"):
+    with pytest.raises(jit.UsageError, match=r"no sizes yet|requires grad cannot be seen as"):
         use(make())
 
 
