@@ -247,7 +247,10 @@ def test_windows_have_a_number_for_each_dim(kind, rank):
                 pool(rank, x, 2, 1, (0,) * count)
 
 
-@pytest.mark.parametrize(("scores", "classes"), [((5,), (1,)), ((5,), ()), ((1, 5), (1,)), ((3, 5), (3,))])
+@pytest.mark.parametrize(
+    ("scores", "classes"),
+    [((5,), (1,)), ((5,), ()), ((1, 5), (1,)), ((1, 5), ()), ((1, 1), ()), ((), ()), ((3, 5), (3,))],
+)
 def test_margin_losses_have_the_sizes_of_the_classes(scores, classes):
     loss = F.multi_margin_loss(jit.ones(scores), jit.zeros(classes, dtype=jit.int64), reduction="none")
     assert loss.shape == classes
