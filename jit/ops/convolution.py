@@ -610,7 +610,7 @@ def conv_tbc(F: Ops, self: Tensor, weight: Tensor, bias: Tensor, pad: int) -> Te
     for name, given, dims in (("the input", self, 3), ("weight", weight, 3), ("bias", bias, 1)):
         if given.ndim != dims:
             raise ShapeError(f"conv_tbc: {name} has {dims} dims, not the sizes {list(given.shape)}")
-    made = _conv(F, 1, F.permute(self, [1, 2, 0]), F.permute(weight, [2, 1, 0]), bias, [1], [pad], [1], 1)
+    made = _conv(F, 1, F.permute(self, [1, 2, 0]), F.permute(weight, [2, 1, 0]), bias, (1,), (pad,), (1,), 1)
     return F.permute(made, [2, 0, 1])
 
 
