@@ -371,7 +371,9 @@ def call_out(op: Op, values: Sequence[Any], out: Any) -> Any:
                 "of the result's sizes, or an empty one"
             )
         F.copy_(target, result)
-    return out if isinstance(out, Tensor) or type(made) is tuple else type(made)(*targets)
+    if isinstance(out, Tensor) or type(made) is tuple:
+        return out
+    return list(targets) if isinstance(made, list) else type(made)(*targets)
 
 
 def _check_asked(op: Op, values: Sequence[Any], target: Tensor) -> None:

@@ -13,7 +13,7 @@ from jit.ir import dtypes
 from jit.ir.devices import CPU, accelerator, resolve
 from jit.ir.devices import device as Device
 from jit.ir.dtypes import DType
-from jit.ir.errors import AutogradError, SchemaError, ShapeError, UsageError
+from jit.ir.errors import AutogradError, MemberError, SchemaError, ShapeError, UsageError
 from jit.ir.memory_formats import as_memory_format, suggested_format
 from jit.ir.registry import OVERLOADS
 from jit.runtime.cuda.devices import open_device
@@ -71,7 +71,7 @@ _MIRRORED = {"eq": "", "ne": "", "lt": "__gt__", "gt": "__lt__", "le": "__ge__",
 
 def _binary(function: Callable[..., Any], reflected: str = "__radd__") -> Callable[..., Any]:
     """A dunder method that calls `function`. Where that does not take `other`, Python goes on to the method `reflected`
-    of its class, if it has one, as in `t + other`; with `reflected` empty it always goes on, as in `t == None`."""
+    of its class, as in `t + other`; with `reflected` empty it always goes on, as in `t == None`."""
 
     def method(self: Any, other: Any) -> Any:
         try:
@@ -85,17 +85,40 @@ def _binary(function: Callable[..., Any], reflected: str = "__radd__") -> Callab
 
 
 def _goes_on(other: Any, reflected: str) -> bool:
-    """Whether Python asks the class of the other operand; tensors of other libraries get our error, which helps."""
+    """Whether Python asks the class of the other operand, and refuses it by itself. It does for classes of programs;
+    values of Python and numpy, and tensors of other libraries, get our error, which helps."""
     from jit.ir.hints import is_foreign
 
     if isinstance(other, Tensor) or is_foreign(other):
         return False
-    return _answers(type(other), reflected)
+    return _is_of_a_program(type(other)) or _answers(type(other), reflected)
+
+
+_WRITTEN_IN_PYTHON = 1 << 9
+"""The flag of classes that a `class` statement has made (`Py_TPFLAGS_HEAPTYPE`)."""
+
+
+def _is_of_a_program(kind: type) -> bool:
+    return bool(kind.__flags__ & _WRITTEN_IN_PYTHON) and not kind.__module__.startswith("jit.")
 
 
 def _answers(kind: type, name: str) -> bool:
     """Whether a class defines this method; those of every object, and of classes as in `int | str`, do not count."""
     return any(name in vars(base) for base in kind.__mro__ if base is not object)
+
+
+def _delete(self: Tensor, name: str) -> None:
+    """`del t.grad`, or of an attribute that the program has set; the fields of a tensor stay."""
+    if name != "grad" and name not in self.__dict__:
+        raise MemberError(
+            f"{name!r} is no attribute of this tensor that can be deleted; {_INSTEAD.get(name, 'leave it')}"
+        )
+    object.__delattr__(self, name)
+
+
+_INSTEAD = {"data": "assign another tensor to .data", "requires_grad": "call requires_grad_(False)",
+            "_grad_fn": "call detach()", "grad_fn": "call detach()"}  # fmt: skip
+"""Field -> what to do instead of deleting it."""
 
 
 def _iterate(self: Tensor) -> Iterator[Tensor]:
@@ -293,7 +316,7 @@ _DIGITS = {dtypes.float16: 11, dtypes.bfloat16: 8, dtypes.float32: 24, dtypes.fl
 
 
 METHODS: dict[str, Any] = {
-    "__getitem__": get_item, "__setitem__": set_item, "__iter__": _iterate,
+    "__getitem__": get_item, "__setitem__": set_item, "__iter__": _iterate, "__delattr__": _delete,
     "__neg__": lambda self: F.neg(self), "__pos__": lambda self: self, "__abs__": lambda self: F.abs(self),
     "__invert__": lambda self: F.bitwise_not(self),
     "to": _to, "cpu": lambda self, memory_format=None: _to(self, CPU, memory_format=memory_format),

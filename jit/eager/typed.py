@@ -13,7 +13,7 @@ from jit.ir import dtypes
 from jit.ir.devices import device as Device
 from jit.ir.devices import resolve
 from jit.ir.dtypes import DType
-from jit.ir.errors import KindError, UsageError
+from jit.ir.errors import DTypeError, KindError, UsageError
 
 from .namespace import F
 from .storages import TypedStorage
@@ -61,11 +61,13 @@ def made_as(dtype: DType, home: Device, data: Any) -> Any:
     """
     if not data:
         return F.empty((0,), dtype=dtype, device=str(home))
-    if len(data) == 1 and isinstance(data[0], Tensor) and data[0].dtype is dtype:
+    if len(data) == 1 and isinstance(data[0], Tensor):
+        if data[0].dtype is not dtype:
+            raise DTypeError(f"this makes tensors of {dtype}, and was given one of {data[0].dtype}; use .to({dtype})")
         return data[0].to(home).detach()
     if len(data) == 1 and isinstance(data[0], TypedStorage):
         return data[0].elements_as(dtype).to(home).detach()
-    if len(data) == 1 and not hasattr(data[0], "__index__") and not isinstance(data[0], (tuple, Tensor)):
+    if len(data) == 1 and not hasattr(data[0], "__index__") and not isinstance(data[0], tuple):
         from .creation import tensor
 
         return tensor(data[0] if hasattr(data[0], "__array__") else list(data[0])).to(home, dtype)

@@ -18,7 +18,7 @@ from jit.eager.storages import TypedStorage, UntypedStorage
 from jit.eager.tensors import Size, Tensor
 from jit.ir.devices import device
 from jit.ir.dtypes import DType
-from jit.ir.errors import KindError, UsageError
+from jit.ir.errors import MemberError, UsageError
 from jit.ir.files import replacing
 from jit.ir.layouts import TensorLayout
 from jit.ir.random_state import RandomState
@@ -104,7 +104,9 @@ def save(
     try:
         path = Path(os.fsdecode(f))
     except TypeError:
-        raise KindError(f"save takes the path of a file, or an open file, not {type(f).__name__}") from None
+        raise MemberError(
+            f"save takes the path of a file, or a file with a method `write`, which {type(f).__name__} lacks"
+        ) from None
     with replacing(path) as file:
         write(file)
 

@@ -176,4 +176,4 @@ class UnwrittenError(UsageError, NotImplementedError):
 
 
 class MemberError(UsageError, AttributeError):
-    """A part of a module that does not exist, or a member that this tensor lacks where it lies."""
+    """A part of a module or of another object that does not exist, or a member that this tensor lacks where it lies."""

@@ -404,7 +404,7 @@ def _float_power_(self: Tensor, exponent: Any) -> Tensor:
 
 def _resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     """Take other sizes in place; elements beyond the memory that there was are zeros. Views keep the old memory."""
-    if self.requires_grad:
+    if self.requires_grad and not self.is_inference():
         raise AutogradError("a tensor that requires grad cannot be resized; use reshape, or detach() it first")
     if memory_format is not None and as_memory_format(memory_format) in ("channels_last", "channels_last_3d"):
         raise UsageError("resize_ lays elements out row by row; use x.resize_(...).contiguous(memory_format=...)")

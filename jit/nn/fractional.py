@@ -39,7 +39,7 @@ def _fractional(rank: int) -> Callable[..., Any]:
         if 0 in input.shape[input.ndim - rank - 1 :]:
             raise ShapeError(f"{name} takes inputs of which only the batch may be empty, not sizes {list(input.shape)}")
         batch = input if input.ndim == rank + 2 else F.unsqueeze(input, 0)
-        kernel = spread(kernel_size, rank)
+        kernel = _sizes(name, "kernel_size", kernel_size, rank)
         wanted = _output_size(name, batch.shape[2:], output_size, output_ratio)
         for n, k, m in zip(batch.shape[2:], kernel, wanted, strict=True):
             if not 0 <= m <= n - k + 1:
@@ -72,11 +72,20 @@ def _output_size(name: str, sizes: Any, size: Any, ratio: Any) -> tuple[int, ...
     if size is None and ratio is None:
         raise UsageError(f"{name} got neither output_size nor output_ratio; pass one of them")
     if size is not None:
-        return spread(size, len(sizes))
+        return _sizes(name, "output_size", size, len(sizes))
     ratios = spread(ratio, len(sizes))
     if not all(0 < r < 1 for r in ratios):
         raise UsageError(f"{name}: output_ratio is {ratio}; pass a number between 0 and 1")
     return tuple(math.floor(n * r) for n, r in zip(sizes, ratios, strict=True))
+
+
+def _sizes(name: str, what: str, given: Any, rank: int) -> tuple[int, ...]:
+    """One size for each dim; unlike other pools, these take no list of one for all, nor does PyTorch."""
+    if isinstance(given, (tuple, list)) and len(given) != rank:
+        raise ShapeError(
+            f"{name}: {what} {given} has {len(given)} sizes; pass one number, or one for each of {rank} dims"
+        )
+    return spread(given, rank)
 
 
 def _largest(x: Any, kernel: Any, wanted: Any, drawn: Any) -> tuple[Any, Any]:

@@ -64,7 +64,7 @@ class LazyModuleMixin(Module):
 
     def reset_parameters(self) -> None:
         """Draw the parameters anew, if they have sizes."""
-        if not self.has_uninitialized_params():
+        if not self.has_uninitialized_params() and all(p.numel() for p in self._parameters.values() if p is not None):
             super().reset_parameters()  # type: ignore[misc]
 
 

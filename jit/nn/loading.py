@@ -94,8 +94,20 @@ class StateLoad:
         for path, module in self.module.named_modules():
             prefix, metadata = f"{path}." if path else "", self.metadata.get(path, {})
             module._complete_state(self.given, prefix, metadata.get("version"))
-            for hook in tuple(module._state_hooks["load"].values()):
-                hook(module, self.given, prefix, metadata, self.strict, *names, self.faults)
+            if hooks := tuple(module._state_hooks["load"].values()):
+                part = self._part(prefix)
+                for hook in hooks:
+                    hook(module, part, prefix, metadata, self.strict, *names, self.faults)
+                self._replace_part(prefix, part)
+
+    def _part(self, prefix: str) -> dict[str, Any]:
+        """The part of the state dict that hooks of a module may see and change; that of the root is all."""
+        return OrderedDict((name, value) for name, value in self.given.items() if name.startswith(prefix))
+
+    def _replace_part(self, prefix: str, part: Mapping[str, Any]) -> None:
+        for name in [name for name in self.given if name.startswith(prefix) and name not in part]:
+            del self.given[name]
+        self.given.update((name, value) for name, value in part.items() if name.startswith(prefix))
 
     def _is_left_to_module(self, name: str) -> bool:
         """Whether a name belongs to the own part of a module that loads it in its own way."""

@@ -144,7 +144,7 @@ def multi_margin_loss(
         raise UsageError(f"multi_margin_loss: p is {p}; pass 1 or 2")
     input = F.reshape(input, [1]) if input.ndim == 0 else input
     if target.ndim == 0 and input.ndim == 2 and input.shape[0] == 1:
-        target = F.reshape(target, [1])
+        input = F.squeeze(input, 0)
     if input.ndim != target.ndim + 1 and not (input.ndim == target.ndim == 1):
         sizes = f"{list(input.shape)} and {list(target.shape)}"
         raise ShapeError(f"multi_margin_loss takes scores [N, C] or [C] and a class for each, got {sizes}")

@@ -535,7 +535,7 @@ class Module(Registration):
             )
 
         def moved(t: Tensor) -> Tensor:
-            layout = memory_format if t.ndim in (4, 5) else None
+            layout = memory_format if not is_lazy(t) and t.ndim in (4, 5) else None
             computes = t.is_floating_point() or t.is_complex()
             return t.to(device=device, dtype=wanted if computes else None, memory_format=layout)
 

@@ -7,7 +7,9 @@ from typing import Any, NoReturn
 
 from jit.eager.namespace import F
 from jit.eager.tensors import Tensor, Variable
+from jit.ir.devices import device as Device
 from jit.ir.devices import resolve
+from jit.ir.dtypes import DType
 from jit.ir.errors import UsageError
 
 
@@ -44,12 +46,25 @@ class Parameter(Variable):
 
 
 class _Uninitialized(Tensor):
-    """Base of tensors whose sizes are not known yet: they can be moved and given sizes, and not computed with."""
+    """Base of tensors whose sizes are not known yet: they can be moved and given sizes, and not computed with.
+
+    They are undefined tensors, which every operator refuses, and know their dtype and device beside.
+    """
 
     __slots__ = ()
 
     cls_to_become: type
     """The class that the tensor has once its sizes are known."""
+    _empty: Tensor
+    """A tensor without elements, which has the dtype and the device."""
+
+    def _await_sizes(self, device: Any, dtype: Any, requires_grad: bool) -> None:
+        self._hold(None)
+        self._empty = F.empty((0,), device=device, dtype=dtype)
+        self.requires_grad_(requires_grad)
+
+    def _defined(self) -> NoReturn:
+        raise UsageError("this tensor has no sizes yet; call its module once, or load a state dict")
 
     @property
     def shape(self) -> NoReturn:
@@ -58,7 +73,34 @@ class _Uninitialized(Tensor):
         Raises:
             UsageError: Always.
         """
-        raise UsageError("this tensor has no sizes yet; call its module once, or load a state dict")
+        self._defined()
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        return self._empty.dtype
+
+    @property
+    def device(self) -> Device:
+        """The device on which the elements will be."""
+        return self._empty.device
+
+    @property
+    def data(self) -> Tensor:
+        """A tensor without elements of the same dtype and device."""
+        return self._empty
+
+    @data.setter
+    def data(self, value: Tensor) -> None:
+        self._empty = value.data
+
+    def to(self, *args: Any, **kwargs: Any) -> Any:
+        """One of another dtype or device, as `Tensor.to` takes them, and without sizes, too."""
+        return type(self)(self.requires_grad, **_home(self._empty.to(*args, **kwargs)))
+
+    def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:
+        """One of another dtype, as `Tensor.type` takes it; its name if none is given."""
+        return self._empty.type() if dtype is None else self.to(self._empty.type(dtype).dtype)
 
     def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
         """Become a tensor of these sizes; its numbers are whatever the memory holds.
@@ -71,6 +113,7 @@ class _Uninitialized(Tensor):
         home = resolve(self.device if device is None else device)
         kept = self.dtype if dtype is None else dtype
         self.__class__ = self.cls_to_become
+        del self._empty
         self.data = F.empty(tuple(shape) if isinstance(shape, Iterable) else (shape,), dtype=kept, device=home)
 
     def share_memory_(self) -> NoReturn:
@@ -85,7 +128,7 @@ class _Uninitialized(Tensor):
         return f"<{type(self).__name__}>"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        return memo.setdefault(id(self), type(self)(self.requires_grad, dtype=self.dtype))
+        return memo.setdefault(id(self), type(self)(self.requires_grad, **_home(self)))
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return (type(self), (self.requires_grad, None, self.dtype))
@@ -105,7 +148,7 @@ class UninitializedParameter(_Uninitialized, Parameter):
     cls_to_become = Parameter
 
     def __init__(self, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> None:
-        super().__init__(F.empty((0,), device=device, dtype=dtype), requires_grad)
+        self._await_sizes(device, dtype, requires_grad)
 
 
 class UninitializedBuffer(_Uninitialized):
@@ -122,9 +165,11 @@ class UninitializedBuffer(_Uninitialized):
     cls_to_become = Tensor
 
     def __init__(self, requires_grad: bool = False, device: Any = None, dtype: Any = None) -> None:
-        made = F.empty((0,), device=device, dtype=dtype)
-        self._hold(made._array, made._storage)
-        self.requires_grad_(requires_grad)
+        self._await_sizes(device, dtype, requires_grad)
+
+
+def _home(tensor: Tensor) -> dict[str, Any]:
+    return {"device": tensor.device, "dtype": tensor.dtype}
 
 
 def is_lazy(tensor: Any) -> bool:

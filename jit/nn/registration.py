@@ -94,7 +94,8 @@ class Registration(Network):
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call `hook(module, state_dict, prefix, metadata, strict, missing_keys, unexpected_keys, error_msgs)` before
-        each `load_state_dict`; the hook may change the state dict, which is a copy, and add to the lists."""
+        each `load_state_dict`; the hook may change the state dict, which is a copy of the part that belongs to the
+        module, whose names begin with `prefix`, and add to the lists."""
         return self._state_hooks["load"].register(hook)
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:

@@ -603,6 +603,24 @@ def _() -> Iterator[Sample]:
 
 
 @LOWER
+@composite("aten::conv_tbc(Tensor self, Tensor weight, Tensor bias, int pad=0) -> Tensor", namespaces=_FACES)
+def conv_tbc(F: Ops, self: Tensor, weight: Tensor, bias: Tensor, pad: int) -> Tensor:
+    """`conv1d` of sequences that come step by step, [L, N, C], with weight [K, C, filters]; the result is [L', N,
+    filters]."""
+    for name, given, dims in (("the input", self, 3), ("weight", weight, 3), ("bias", bias, 1)):
+        if given.ndim != dims:
+            raise ShapeError(f"conv_tbc: {name} has {dims} dims, not the sizes {list(given.shape)}")
+    made = _conv(F, 1, F.permute(self, [1, 2, 0]), F.permute(weight, [2, 1, 0]), bias, (1,), (pad,), (1,), 1)
+    return F.permute(made, [2, 0, 1])
+
+
+@conv_tbc.samples
+def _() -> Iterator[Sample]:
+    yield sample(make(7, 2, 3), make(3, 3, 4, seed=1), make(4, seed=2), 1)
+    yield sample(make(5, 1, 2), make(2, 2, 3, seed=1), make(3, seed=2))
+
+
+@LOWER
 @composite("aten::conv2d(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, int[2] padding=0, "
            "int[2] dilation=1, int groups=1) -> Tensor", namespaces=_FACES)  # fmt: skip
 def conv2d(

@@ -281,6 +281,7 @@ _convolution: jit
 _convolution_nogroup:
 _convolution_double_backward:
 conv1d: jit nn.functional
+conv_tbc: jit nn.functional
 conv2d: jit nn.functional
 conv3d: jit nn.functional
 conv_transpose1d: jit nn.functional

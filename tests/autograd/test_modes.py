@@ -134,6 +134,16 @@ def test_inference_tensors_are_written_to_inside_alone(write: str):
     WRITES[write](made().clone())
 
 
+def test_inference_tensors_that_require_grad_are_resized_and_others_are_not():
+    with jit.inference_mode():
+        t = jit.ones(1, 2, 3, requires_grad=True)
+        assert t.resize_(1, 2) is t and t.shape == (1, 2) and t.requires_grad and t.is_inference()
+        assert t.resize_as_(jit.ones(3)).shape == (3,)
+    for mode in (jit.no_grad, jit.enable_grad):
+        with mode(), pytest.raises(jit.AutogradError, match="cannot be resized"):
+            jit.ones(2, requires_grad=True).resize_(3)
+
+
 def test_what_an_inference_tensor_is():
     x = leaf(2)
     with jit.inference_mode():

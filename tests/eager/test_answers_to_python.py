@@ -29,11 +29,27 @@ def test_operators_in_place_leave_classes_that_answer_to_python(name):
     assert getattr(jit.ones(2, 2), f"__i{name}__")(answering(f"r{name}")) is NotImplemented
 
 
+@pytest.mark.parametrize("dtype", [jit.float32, jit.int64, jit.bool], ids=str)
 @pytest.mark.parametrize("form", ["", "r", "i"])
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "matmul"])
-def test_classes_without_an_answer_are_refused_with_a_sentence(form, name):
+def test_classes_without_an_answer_are_left_to_python(form, name, dtype):
+    assert getattr(jit.ones(2, 2, dtype=dtype), f"__{form}{name}__")(answering()) is NotImplemented
+
+
+@pytest.mark.parametrize("name", [*MIRRORED, "matmul", "rmatmul"])
+def test_comparisons_and_products_too(name):
+    assert getattr(jit.ones(2, 2), f"__{name}__")(answering()) is NotImplemented
+
+
+@pytest.mark.parametrize("use", [lambda t, o: t + o, lambda t, o: o - t, lambda t, o: t @ o, lambda t, o: t < o])
+def test_python_refuses_classes_without_an_answer(use):
+    with pytest.raises(TypeError, match=r"Tensor.*Answering|Answering.*Tensor"):
+        use(jit.ones(2, 2), answering())
+
+
+def test_layers_are_refused_with_a_sentence():
     with pytest.raises(jit.SchemaError, match="declaration"):
-        getattr(jit.ones(2, 2), f"__{form}{name}__")(answering())
+        jit.ones(2) + jit.nn.ReLU()
 
 
 @pytest.mark.parametrize("other", [None, "text", [1, 2], {}, (1,)])
@@ -88,3 +104,25 @@ def test_modes_of_determinism():
     finally:
         jit.use_deterministic_algorithms(False)
     assert not jit.is_deterministic_algorithms_warn_only_enabled()
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: jit.ones(2), lambda: jit.ones(2, requires_grad=True), lambda: jit.nn.Linear(1, 1).weight]
+)
+@pytest.mark.parametrize(
+    "name", ["data", "requires_grad", "grad_fn", "_grad_fn", "_array", "_storage", "shape", "no_such"]
+)
+def test_fields_of_tensors_are_not_deleted(make, name):
+    t = make()
+    with pytest.raises(jit.UsageError, match=f"'{name}' is no attribute") as told:
+        delattr(t, name)
+    assert isinstance(told.value, AttributeError)
+    assert t.sum().item() == t.sum().item() and t.requires_grad is make().requires_grad
+
+
+def test_gradients_and_attributes_of_a_program_are_deleted():
+    t = jit.ones(2, requires_grad=True)
+    t.sum().backward()
+    t.mark = 3
+    del t.grad, t.mark
+    assert t.grad is None and not hasattr(t, "mark")

@@ -97,3 +97,14 @@ def test_kinds_are_no_bases():
     kind: Any = vars(jit)["FloatTensor"]
     with pytest.raises(TypeError, match="cannot be derived from FloatTensor"):
         type("Mine", (kind,), {})
+
+
+@pytest.mark.parametrize(
+    "make", [jit.FloatTensor, lambda given: jit.ones(1).new(given), lambda given: jit.ones(1).new(given.storage())]
+)
+def test_kinds_take_tensors_of_their_dtype_alone(make):
+    for given in (jit.tensor([1, 2]), jit.tensor([1.0], dtype=jit.float64), jit.tensor([True])):
+        with pytest.raises(jit.DTypeError, match="float32"):
+            make(given)
+    same = jit.tensor([1.0, 2.0])
+    assert make(same).data_ptr() == same.data_ptr()

@@ -1,5 +1,7 @@
 """`t_`, `squeeze_` and their like change the object itself: memory, history and recordings follow."""
 
+from typing import Any
+
 import pytest
 
 import jit
@@ -76,3 +78,25 @@ def test_a_leaf_stays_one_under_no_grad() -> None:
     assert type(w) is jit.nn.Parameter and w.is_leaf and w.requires_grad
     (w[0] * 2).sum().backward()
     assert w.grad.tolist() == [[2, 2], [0, 0], [0, 0]]
+
+
+@pytest.mark.parametrize("sizes", [(2**62, 2**62), (0, 4, 2**61), (2**61, 4, 0), (2**62, 1)])
+@pytest.mark.parametrize("start", [(), (0,), (3,)])
+def test_sizes_beyond_any_memory_are_refused(sizes, start) -> None:
+    t = jit.ones(start, dtype=jit.float64)
+    with pytest.raises(jit.ShapeError, match="larger than any memory"):
+        t.resize_(sizes)
+    assert t.shape == start
+
+
+@pytest.mark.parametrize("kind", [tuple, list])
+def test_several_results_are_written_into_several_tensors(kind) -> None:
+    x = jit.arange(8.0).reshape(4, 2)
+    for split in (jit.split_copy, jit.split_with_sizes_copy, jit.unbind_copy):
+        arguments: Any = {jit.split_copy: (x, 2), jit.split_with_sizes_copy: (x, [1, 3]), jit.unbind_copy: (x, 1)}[
+            split
+        ]
+        expected = split(*arguments)
+        out = kind(jit.empty(part.shape) for part in expected)
+        made = split(*arguments, out=out)
+        assert all(jit.equal(a, b) and a is c for a, b, c in zip(out, expected, made, strict=True))

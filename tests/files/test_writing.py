@@ -162,8 +162,10 @@ def test_arguments_of_pytorch(tmp_path):
     assert jit.load(tmp_path / "new" / "a.pt") == {"a": 1}
     with pytest.raises(jit.UsageError, match="pickle_module"):
         jit.save(1, tmp_path / "a.pt", pickletools)
-    with pytest.raises(jit.UsageError, match="path of a file"):
-        jit.save(1, 3)
+    for no_file in (3, None, jit.ones(2), object()):
+        with pytest.raises(jit.UsageError, match="path of a file") as told:
+            jit.save(1, no_file)
+        assert isinstance(told.value, AttributeError)
     with pytest.raises(jit.Error, match="cannot write"):
         jit.save(1, tmp_path / "a\0.pt")
     with (tmp_path / "b.pt").open("wb") as file:

@@ -67,6 +67,16 @@ def test_refusals():
         functional.fractional_max_pool2d(jit.ones(4), 2, 2)
 
 
+@pytest.mark.parametrize("sizes", [(), (2,), (2, 2), [2], (2, 2, 2, 2)], ids=repr)
+@pytest.mark.parametrize("named", ["kernel_size", "output_size"])
+def test_sizes_are_one_or_one_for_each_dim(named, sizes):
+    x = jit.ones(1, 1, 5, 5, 5)
+    with pytest.raises(jit.ShapeError, match=f"{named} .* one for each of 3 dims"):
+        functional.fractional_max_pool3d(x, **{"kernel_size": 2, "output_size": 2, named: sizes})
+    with pytest.raises(jit.ShapeError, match=named):
+        nn.FractionalMaxPool3d(**{"kernel_size": 2, "output_size": 2, named: sizes})(x)
+
+
 def test_clusters_are_a_distribution():
     layer = nn.AdaptiveLogSoftmaxWithLoss(16, 30, [5, 12, 20], div_value=2.0, head_bias=True)
     x, target = jit.randn(9, 16), jit.tensor([0, 4, 5, 11, 12, 19, 20, 29, 7])

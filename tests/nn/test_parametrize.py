@@ -3,6 +3,7 @@
 import copy
 from typing import Any
 
+import numpy as np
 import pytest
 
 import jit
@@ -214,24 +215,75 @@ def test_misuse_of_the_older_spectral_norm():
             call()
 
 
-@pytest.mark.parametrize("sizes", [(4, 4), (6, 3), (3, 6)])
-@pytest.mark.parametrize("map", ["matrix_exp", "cayley"])
-@pytest.mark.parametrize("trivialized", [True, False])
-def test_orthogonal(sizes, map, trivialized):
-    layer = nn.Linear(*sizes)
+ORTHOGONAL = [
+    (map, dtype, trivialized)
+    for map in ("matrix_exp", "cayley", "householder")
+    for dtype in (jit.float64, jit.complex128)
+    for trivialized in (True, False)
+    if map != "householder" or not dtype.is_complex
+]
+
+
+def orthogonal_of(weight):
+    """The orthogonal factor of a matrix, or of its transpose, whose triangle has a positive diagonal."""
+    tall = weight if weight.shape[-2] >= weight.shape[-1] else weight.mT
+    q, r = np.linalg.qr(tall.detach().numpy())
+    diagonal = np.diagonal(r, 0, -2, -1)
+    q = jit.tensor(q * (diagonal / np.abs(diagonal))[..., None, :])
+    return q if tall is weight else q.mT
+
+
+@pytest.mark.parametrize("sizes", [(4, 4), (6, 3), (3, 6), (5, 1), (1, 1), (2, 4, 3), (2, 3, 3)])
+@pytest.mark.parametrize(("map", "dtype", "trivialized"), ORTHOGONAL)
+def test_orthogonal(sizes, map, dtype, trivialized):
+    layer = nn.Module()
+    layer.weight = nn.Parameter(jit.randn(sizes, dtype=dtype))
+    first, second = layer.weight.detach().clone(), jit.randn(sizes, dtype=dtype)
     parametrizations.orthogonal(layer, orthogonal_map=map, use_trivialization=trivialized)
-    assert_close(squared(layer.weight), jit.eye(min(sizes)), atol=1e-5)
-    layer.weight[0, 0].backward()
-    with jit.no_grad():
+    identity = jit.eye(min(sizes[-2:]), dtype=dtype).expand(*sizes[:-2], -1, -1)
+    takes_assignments = trivialized or map == "householder"
+    if takes_assignments:
+        assert_close(layer.weight, orthogonal_of(first), atol=1e-10)
+        layer.weight = second
+        assert_close(layer.weight, orthogonal_of(second), atol=1e-10)
+        layer.weight = given = orthogonal_of(first)
+        assert_close(layer.weight, given, atol=1e-10)
+    for _ in range(2):
         original = layer.parametrizations.weight.original
-        original.sub_(original.grad)
-    assert_close(squared(layer.weight), jit.eye(min(sizes)), atol=1e-5)
+        original.grad = None
+        (layer.weight * second).abs().sum().backward()
+        tall = original.grad if sizes[-2] >= sizes[-1] else original.grad.mT
+        assert not tall.triu(1).any() and not tall.diagonal(0, -2, -1).real.any()
+        with jit.no_grad():
+            original.sub_(original.grad * 0.1)
+        assert_close(squared(layer.weight), identity, atol=1e-10)
+
+
+def test_products_of_reflections_have_their_gradient():
+    layer = parametrizations.orthogonal(
+        nn.Linear(3, 5).double(), orthogonal_map="householder", use_trivialization=False
+    )
+    module, original = layer.parametrizations.weight[0], layer.parametrizations.weight.original
+    below = original.detach().tril(-1).requires_grad_()
+    assert jit.autograd.gradcheck(lambda x: module(x.tril(-1) + original.detach().triu()), [below], fast_mode=True)
+
+
+def test_the_map_is_chosen_by_the_matrix():
+    for sizes, dtype, map in (
+        ((3, 3), jit.float32, "matrix_exp"),
+        ((3, 4), jit.float32, "householder"),
+        ((3, 4), jit.complex64, "matrix_exp"),
+    ):
+        layer = parametrizations.orthogonal(nn.Linear(*sizes, dtype=dtype))
+        assert layer.parametrizations.weight[0].map == map
+    with pytest.raises(jit.UsageError, match="for real matrices"):
+        parametrizations.orthogonal(nn.Linear(3, 3, dtype=jit.complex64), orthogonal_map="householder")
 
 
 def squared(weight):
     """The products of the columns, or of the rows where these are fewer."""
-    tall = weight if weight.shape[0] >= weight.shape[1] else weight.t()
-    return tall.t() @ tall
+    tall = weight if weight.shape[-2] >= weight.shape[-1] else weight.mT
+    return tall.mH @ tall
 
 
 def test_orthogonal_takes_an_assignment():

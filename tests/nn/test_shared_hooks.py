@@ -59,6 +59,26 @@ def test_hooks_around_loading():
     assert layer.weight.tolist() == [[1.0, 1.0], [1.0, 1.0]]
 
 
+def test_hooks_that_load_see_the_part_of_their_module():
+    net, seen = nn.Sequential(nn.Sequential(nn.Linear(1, 1), nn.Linear(1, 1)), nn.Linear(1, 1)), {}
+
+    def look(module, state, prefix, *rest):
+        seen[prefix] = list(state)
+        state.pop(f"{prefix}bias", None)
+        state["elsewhere"] = jit.ones(1)
+
+    for module in (net[0], net[0][1], net[1]):
+        module.register_load_state_dict_pre_hook(look)
+    state = net.state_dict()
+    found = net.load_state_dict(state, strict=False)
+    assert seen["0."] == ["0.0.weight", "0.0.bias", "0.1.weight", "0.1.bias"]
+    assert seen["0.1."] == ["0.1.weight", "0.1.bias"] and seen["1."] == ["1.weight", "1.bias"]
+    assert found == (["0.1.bias", "1.bias"], []) and len(state) == 6
+    net.register_load_state_dict_pre_hook(look)
+    assert net.load_state_dict(state, strict=False).unexpected_keys == ["elsewhere"]
+    assert len(seen[""]) == 6
+
+
 def test_names_that_a_hook_leaves_are_refused():
     layer = nn.Linear(2, 2)
     layer.register_load_state_dict_post_hook(lambda module, keys: keys.unexpected_keys.clear())

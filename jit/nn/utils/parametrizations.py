@@ -125,7 +125,7 @@ def spectral_norm(
 
 
 class _Orthogonal(Module):
-    """An orthogonal matrix as a function of a skew-symmetric one, times a fixed orthogonal one."""
+    """An orthogonal matrix as a function of a skew-symmetric one, or of reflections, times a fixed orthogonal one."""
 
     def __init__(self, weight: Any, map: str, trivialized: bool) -> None:
         super().__init__()
@@ -134,40 +134,89 @@ class _Orthogonal(Module):
             self.register_buffer("base", F.eye(max(weight.shape[-2:]), dtype=weight.dtype, device=weight.device))
 
     def forward(self, x: Any) -> Any:
-        rows, columns = x.shape[-2:]
-        tall = x if rows >= columns else F.transpose(x, -2, -1)
-        n, k = max(rows, columns), min(rows, columns)
-        wide = F.tril(tall)
-        if n != k:
-            padding = F.zeros((*x.shape[:-2], n, n - k), dtype=x.dtype, device=x.device)
-            wide = F.cat([wide, padding], -1)
-        skew = wide - F.transpose(wide, -2, -1)
-        q = F.linalg_matrix_exp(skew) if self.map == "matrix_exp" else self._cayley(skew, n)
-        q = F.matmul(self.base, q) if self.trivialized else q
-        q = F.slice(q, -1, 0, k)
-        return q if rows >= columns else F.transpose(q, -2, -1)
+        tall = _tall(x)
+        k = tall.shape[-1]
+        q = _reflected(tall) if self.map == "householder" else self._of_skew(tall)
+        q = F.slice(F.matmul(self.base, q) if self.trivialized else q, -1, 0, k)
+        return q if tall is x else F.transpose(q, -2, -1)
 
-    @staticmethod
-    def _cayley(skew: Any, n: int) -> Any:
+    def _of_skew(self, tall: Any) -> Any:
+        """The orthogonal matrix of a skew-symmetric one, which is given by its lower part."""
+        n, k = tall.shape[-2:]
+        lower = F.tril(tall)
+        if n != k:
+            lower = F.cat([lower, F.zeros((*tall.shape[:-1], n - k), dtype=tall.dtype, device=tall.device)], -1)
+        skew = lower - _adjoint(lower)
+        if self.map == "matrix_exp":
+            return F.linalg_matrix_exp(skew)
         identity = F.eye(n, dtype=skew.dtype, device=skew.device)
         return F.linalg_solve(identity - skew * 0.5, identity + skew * 0.5)
 
     def right_inverse(self, value: Any) -> Any:
         if tuple(value.shape) != self.sizes:
             raise ShapeError(f"orthogonal: a matrix of sizes {list(self.sizes)} is needed, not {list(value.shape)}")
-        if not self.trivialized:
-            raise UnwrittenError(
-                "a tensor that is kept orthogonal with use_trivialization=False cannot be assigned to; leave "
-                "use_trivialization out"
-            )
-        rows, columns = value.shape[-2:]
-        tall = value if rows >= columns else F.transpose(value, -2, -1)
-        q, r = F.linalg_qr(tall, "complete")
-        k = min(rows, columns)
-        signs = F.sign(F.diagonal(r, 0, -2, -1))
-        front = F.slice(q, -1, 0, k) * F.unsqueeze(signs, -2)
-        self._buffers["base"] = F.cat([front, F.slice(q, -1, k, max(rows, columns))], -1)
-        return F.zeros_like(value)
+        tall = _tall(value)
+        if self.trivialized:
+            self._buffers["base"] = _completed(tall)
+            rows, columns = value.shape[-2:]
+            return F.zeros_like(value) - F.eye(rows, columns, dtype=value.dtype, device=value.device)
+        if self.map == "householder":
+            found = _reflections(tall)
+            return found if tall is value else F.transpose(found, -2, -1)
+        raise UnwrittenError(
+            "a tensor that is kept orthogonal with use_trivialization=False cannot be assigned to; leave "
+            "use_trivialization out, or take the map 'householder'"
+        )
+
+
+def _tall(x: Any) -> Any:
+    return x if x.shape[-2] >= x.shape[-1] else F.transpose(x, -2, -1)
+
+
+def _adjoint(x: Any) -> Any:
+    return F.conj(F.transpose(x, -2, -1)) if x.is_complex() else F.transpose(x, -2, -1)
+
+
+def _completed(tall: Any) -> Any:
+    """A square orthogonal matrix whose first columns span those of `tall`, and are these if they are orthonormal."""
+    n, k = tall.shape[-2:]
+    q, r = F.linalg_qr(tall, "complete")
+    signs = F.sgn(F.diagonal(r, 0, -2, -1))
+    return F.cat([F.slice(q, -1, 0, k) * F.unsqueeze(signs, -2), F.slice(q, -1, k, n)], -1)
+
+
+def _reflected(x: Any) -> Any:
+    """The product of the reflections whose normals are the columns of `x` below its diagonal, under a one each; the
+    diagonal says by its signs which columns of the product are turned around.
+
+    With V for the normals, the product is ``I - V T V'``, and the inverse of T is the upper part of ``V' V`` with half
+    its diagonal.
+    """
+    n, k = x.shape[-2:]
+    identity = F.eye(n, k, dtype=x.dtype, device=x.device)
+    normals = F.tril(x, -1) + identity
+    dots = F.matmul(F.transpose(normals, -2, -1), normals)
+    inverse = F.triu(dots, 1) + F.diag_embed(F.diagonal(dots, 0, -2, -1) * 0.5)
+    front = F.transpose(F.slice(normals, -2, 0, k), -2, -1)
+    product = identity - F.matmul(normals, F.linalg_solve_triangular(inverse, front, upper=True))
+    return product * F.unsqueeze(F.sign(F.diagonal(x.detach(), 0, -2, -1)), -2)
+
+
+def _reflections(tall: Any) -> Any:
+    """The matrix of which `_reflected` makes the orthogonal factor of `tall`: its columns are reflected, one by one, on
+    to the edges of a triangle."""
+    left, columns = tall, []
+    for j in range(tall.shape[-1]):
+        column = F.select(left, -1, 0)
+        head, tail = F.slice(column, -1, 0, 1), F.slice(column, -1, 1, column.shape[-1])
+        sign = F.where(head < 0, 1.0, -1.0).to(head.dtype)  # away from the column, so that nothing cancels
+        apart = head - sign * F.linalg_vector_norm(column, 2, -1, True)
+        below = tail / F.where(apart == 0, F.ones_like(apart), apart)
+        columns.append(F.cat([F.zeros((*tall.shape[:-2], j), dtype=tall.dtype, device=tall.device), sign, below], -1))
+        normal = F.unsqueeze(F.cat([F.ones_like(head), below], -1), -1)
+        along = F.matmul(F.transpose(normal, -2, -1), left) * (2 / F.sum(normal * normal, -2, True))
+        left = F.slice(F.slice(left - F.matmul(normal, along), -2, 1, left.shape[-2]), -1, 1, left.shape[-1])
+    return F.stack(columns, -1)
 
 
 def orthogonal(
@@ -178,11 +227,12 @@ def orthogonal(
     Args:
         module: The module; it is returned. Its tensor becomes the nearest such matrix that QR gives.
         name: The parameter, of two dims at least.
-        orthogonal_map: "matrix_exp", the default, or "cayley".
+        orthogonal_map: "matrix_exp", the default of square and of complex matrices, "cayley", or "householder", the
+            default of others, which is a product of reflections.
         use_trivialization: Whether there is a fixed factor, which makes assignments possible.
 
     Raises:
-        UsageError: There is no such map, or no such parameter.
+        UsageError: There is no such map, or not for complex numbers, or no such parameter.
         ShapeError: The tensor is no matrix.
 
     >>> import jit
@@ -198,7 +248,10 @@ def orthogonal(
         )
     if weight.ndim < 2:
         raise ShapeError(f"orthogonal: a matrix is needed, and {name!r} has the sizes {list(weight.shape)}")
-    chosen = "matrix_exp" if orthogonal_map is None else orthogonal_map
-    if chosen not in ("matrix_exp", "cayley"):
-        raise UsageError(f"orthogonal_map is 'matrix_exp' or 'cayley', not {chosen!r}")
+    exponential = weight.is_complex() or weight.shape[-2] == weight.shape[-1]
+    chosen = orthogonal_map or ("matrix_exp" if exponential else "householder")
+    if chosen not in ("matrix_exp", "cayley", "householder"):
+        raise UsageError(f"orthogonal_map is 'matrix_exp', 'cayley' or 'householder', not {chosen!r}")
+    if chosen == "householder" and weight.is_complex():
+        raise UsageError("the map 'householder' is for real matrices, and this is a complex one; take 'matrix_exp'")
     return register_parametrization(module, name, _Orthogonal(weight, chosen, use_trivialization), unsafe=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import sys
 from typing import Any, NamedTuple
 
@@ -141,10 +142,10 @@ def seen(owner: Any, interface: dict[str, Any], dtype: Any) -> Any:
 def restrided(array: Any, sizes: tuple[int, ...]) -> Any:
     """`array`'s memory seen with other, contiguous sizes; a longer copy of it, zeros behind, where it is too short."""
     geometry, start, held = Geometry.contiguous(sizes), offset_of(array), room_of(array)[1] // array.itemsize
+    if array.itemsize * max(start + geometry.numel, math.prod(filter(None, sizes))) > sys.maxsize:
+        raise ShapeError(f"a tensor of sizes {list(sizes)} is larger than any memory; pass smaller sizes")
     if start + geometry.numel <= held:
         return window(array, geometry)
-    if (start + geometry.numel) * array.itemsize > sys.maxsize:
-        raise ShapeError(f"a tensor of sizes {list(sizes)} is larger than any memory; pass smaller sizes")
     longer = np.zeros_like(array, shape=start + geometry.numel)
     longer[:held] = window(array, Geometry((held,), (1,), -start))
     return longer[start:].reshape(sizes)

@@ -439,6 +439,9 @@ CONVOLUTIONS: dict[str, Any] = {
     "aten::_convolution_double_backward": convolution_double_backward,
     **{f"aten::conv{n}d": conv(n) for n in (1, 2, 3)},
     **{f"aten::conv{n}d.padding": conv_named(n) for n in (1, 2, 3)},
+    "aten::conv_tbc": lambda x, weight, bias, pad: np.moveaxis(
+        convolution(x.transpose(1, 2, 0), weight.transpose(2, 1, 0), bias, [1], [pad], [1], False, [0], 1), -1, 0
+    ),
     "aten::conv_transpose1d": conv_transpose(1),
     "aten::conv_transpose2d.input": conv_transpose(2),
     "aten::conv_transpose3d.input": conv_transpose(3),
