@@ -110,12 +110,12 @@ def _mocked(name: str) -> Any:
 
 def floats(*sizes: int) -> Any:
     """A tensor of normal draws."""
-    return torch.from_numpy(_inputs.standard_normal(sizes).astype(np.float32))
+    return torch.from_numpy(_inputs.standard_normal(sizes)).to(torch.get_default_dtype())
 
 
 def chances(*sizes: int) -> Any:
     """A tensor of draws between 0 and 1."""
-    return torch.from_numpy(_inputs.random_sample(sizes).astype(np.float32))
+    return torch.from_numpy(_inputs.random_sample(sizes)).to(torch.get_default_dtype())
 
 
 def ints(below: int, *sizes: int) -> Any:
@@ -137,7 +137,7 @@ def tensors_of(output: Any) -> list[Any]:
 def squares(output: Any) -> Any:
     """The loss of a network where none is said: the mean of the squares of its outputs, each summed."""
     found = [each for each in tensors_of(output) if each.requires_grad]
-    return sum((each.to(torch.float32) ** 2).mean() for each in found)
+    return sum((each.to(torch.get_default_dtype()) ** 2).mean() for each in found)
 
 
 _inputs = np.random.RandomState(1)
@@ -148,7 +148,6 @@ HELPERS |= {"nn": torch.nn, "F": torch.nn.functional}
 def run_script(order: dict[str, Any], folder: Path) -> None:
     """A program that trains by itself."""
     path = folder / order["file"]
-    sys.argv = [str(path), *order.get("arguments", [])]
     sys.path.insert(0, str(path.parent))
     runpy.run_path(str(path), run_name="__main__")
 
@@ -210,14 +209,17 @@ def run(order: dict[str, Any]) -> None:
     losses = Losses(order.get("steps", 4))
     if order["shared"]:
         draws.share()
+    if order.get("precise"):
+        torch.set_default_dtype(torch.float64)
     torch.manual_seed(0)
     np.random.seed(0)
     random.seed(0)
     losses.watch()
+    sys.argv = [str(Path(order["folder"]) / order["file"]), *order.get("arguments", [])]
     sys.path[0:1] = [str(HERE / "companions")] if order.get("companions") else []
     sys.path[0:0] = [str(Path(order["folder"]) / each) for each in order.get("paths", [])]
     for name in order.get("mocked", []):
-        sys.meta_path.append(MockFinder(name))
+        sys.meta_path.insert(0, MockFinder(name))
     try:
         if "build" in order:
             run_network(order, Path(order["folder"]), losses)
