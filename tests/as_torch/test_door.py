@@ -215,6 +215,26 @@ def test_tracing_gives_up_where_it_cannot(start):
     assert "traced: Net, 0 of 5 calls from recordings; not traced any more:" in done.stderr
 
 
+def test_the_report_says_why_no_call_came_from_a_recording(start):
+    done = start(
+        "import torch, torch.nn as nn\n"
+        "seen = []\n"
+        "class Net(nn.Module):\n"
+        "    def forward(self, x):\n"
+        "        seen.append([x.exp()])\n"
+        "        return x + 1\n"
+        "class Once(Net): pass\n"
+        "net = Net()\n"
+        "for i in range(6): net(torch.ones(2))\n"
+        "Once()(torch.ones(2))\n"
+        "print(len(seen))\n",
+        door=["--trace", "--report"],
+    )
+    assert done.stdout.split() == ["7"]
+    assert "traced: Net, 0 of 6 calls from recordings; it was not kept, because the call changed seen" in done.stderr
+    assert done.stderr.rstrip().endswith("traced: Once, 0 of 1 calls from recordings")
+
+
 def test_tensors_of_random_numbers_for_tests():
     from jit.as_torch.stand_ins.testing import make_tensor
 

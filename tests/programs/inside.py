@@ -12,12 +12,14 @@ import importlib
 import json
 import os
 import random
+import re
 import runpy
 import signal
 import sys
 import time
 import traceback
 import warnings
+from importlib import metadata
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
@@ -92,7 +94,16 @@ class MockFinder:
         """Nothing has to run."""
 
 
-class Mocked:
+class MockedType(type):
+    """The type of classes that accept everything: what they only annotate has a value, too."""
+
+    def __getattr__(cls, name: str) -> Any:
+        if any(name in vars(each).get("__annotations__", ()) for each in cls.__mro__):
+            return MagicMock(name=name)
+        raise AttributeError(name)
+
+
+class Mocked(metaclass=MockedType):
     """A class that accepts everything."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -105,7 +116,15 @@ class Mocked:
 def _mocked(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
-    return type(name, (Mocked,), {}) if name[0].isupper() else MagicMock(name=name)
+    return MockedType(name, (Mocked,), {}) if name[0].isupper() else MagicMock(name=name)
+
+
+def _needs_torch(name: str) -> bool:
+    """Whether a package is installed that works with torch alone, so that a mock has to come before it."""
+    try:
+        return any(re.match(r"torch\b", each) for each in metadata.requires(name) or ())
+    except metadata.PackageNotFoundError:
+        return False
 
 
 def floats(*sizes: int) -> Any:
@@ -219,7 +238,7 @@ def run(order: dict[str, Any]) -> None:
     sys.path[0:1] = [str(HERE / "companions")] if order.get("companions") else []
     sys.path[0:0] = [str(Path(order["folder"]) / each) for each in order.get("paths", [])]
     for name in order.get("mocked", []):
-        sys.meta_path.insert(0, MockFinder(name))
+        sys.meta_path.insert(0 if _needs_torch(name) else len(sys.meta_path), MockFinder(name))
     try:
         if "build" in order:
             run_network(order, Path(order["folder"]), losses)
