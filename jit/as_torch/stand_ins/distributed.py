@@ -40,7 +40,7 @@ def get_world_size(group: Any = None) -> int:
     return 1
 
 
-class Work:
+class DoneWork:
     """Work of a collective call with `async_op=True`, which is done already."""
 
     def wait(self, timeout: Any = None) -> bool:
@@ -54,6 +54,9 @@ class Work:
     is_completed = is_success = wait
 
 
+Work = DoneWork
+
+
 def barrier(*args: Any, **options: Any) -> Work | None:
     """Nothing: there is nobody to wait for."""
     return _work(**options)
@@ -63,7 +66,7 @@ monitored_barrier = barrier
 
 
 def _work(async_op: bool = False, **ignored: Any) -> Work | None:
-    return Work() if async_op else None
+    return DoneWork() if async_op else None
 
 
 def init_process_group(*args: Any, **options: Any) -> None:
