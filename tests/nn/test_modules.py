@@ -542,7 +542,7 @@ def test_an_orthogonal_start_is_made_of_draws_in_the_order_of_the_weight(sizes):
 ])  # fmt: skip
 def test_normal_draws_are_cut_off_at_bounds(dtype, mean, bounds, wanted):
     draw = jit.Generator().manual_seed(5)
-    made = nn.init.trunc_normal_(nn.Parameter(jit.empty(300, 100, dtype=dtype)), mean, 1.0, *bounds, draw)
+    made = nn.init.trunc_normal_(nn.Parameter(jit.empty(300, 100, dtype=dtype)), mean, 1.0, bounds[0], bounds[1], draw)
     assert made.is_leaf and made.dtype == dtype
     assert made.min() >= bounds[0] and made.max() <= bounds[1]
     made = made.detach().double()
