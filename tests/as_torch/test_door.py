@@ -136,6 +136,7 @@ def test_checkpoints_have_the_helpers_that_programs_write_theirs_with(start):
 import torch, warnings
 from torch.utils.checkpoint import check_backward_validity, get_device_states, set_device_states
 x = torch.ones(2)
+assert not torch.cuda._initialized
 set_device_states(*get_device_states(x, None, 3))
 with warnings.catch_warnings(record=True) as told:
     warnings.simplefilter("always")
