@@ -142,8 +142,25 @@ class Backend:
         yield
 
 
+class CudaBackend(Backend):
+    """The choices that PyTorch has on a GPU, `jit.backends.cuda`: they change nothing."""
+
+    sdp_kernel = Backend.flags
+
+    def can_use_flash_attention(self, params: Any, debug: bool = False) -> bool:
+        """Whether that implementation of attention is there.
+
+        Args:
+            params: Accepted and ignored.
+            debug: Accepted and ignored.
+        """
+        return False
+
+    can_use_efficient_attention = can_use_cudnn_attention = can_use_flash_attention
+
+
 mkl, mkldnn, mps, openmp, opt_einsum, quantized, nnpack = (Backend() for _ in range(7))
-cuda = Backend(
+cuda = CudaBackend(
     matmul=Backend(
         allow_tf32=False, allow_fp16_reduced_precision_reduction=True, allow_bf16_reduced_precision_reduction=True
     )

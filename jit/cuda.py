@@ -49,6 +49,10 @@ def is_available() -> bool:
     return device_count() > 0
 
 
+_initialized = False
+"""Whether there are generators on GPUs whose states to save, as programs that recompute ask: there are none."""
+
+
 def is_initialized() -> bool:
     """Whether a GPU has been used already."""
     return _devices.is_open()

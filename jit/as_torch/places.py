@@ -9,6 +9,8 @@ MODULES = {
     "torch._C": "jit.as_torch.stand_ins.natives",
     "torch.accelerator": "jit.as_torch.stand_ins.accelerator",
     "torch.distributed": "jit.as_torch.stand_ins.distributed",
+    "torch.distributed.nn": "jit.as_torch.stand_ins.distributed_nn",
+    "torch.distributed.nn.functional": "jit.as_torch.stand_ins.distributed_nn",
     "torch.mps": "jit.as_torch.stand_ins.no_device",
     "torch.xpu": "jit.as_torch.stand_ins.no_device",
     "torch.nn.common_types": "jit.as_torch.stand_ins.common_types",

@@ -53,7 +53,7 @@ class TracedModule:
         if self.call.refusal is not None:
             return f"{line}; not traced any more: {str(self.call.refusal).splitlines()[0]}"
         if not self.hits:
-            return line
+            return f"{line}; {self.call.traced.explain()}" if len(self.plain_times) < self.calls else line
         plain, hit = min(self.plain_times) * 1e3, self.hit_seconds / self.hits * 1e3
         return f"{line}, forward {hit:.2f} ms instead of {plain:.2f} ms"
 

@@ -1,4 +1,4 @@
-"""Attention of several heads as a layer."""
+"""Attention of several heads as a layer, and what PyTorch has under this path."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from . import functional, init
 from .linear import NonDynamicallyQuantizableLinear
 from .modules import Module
 from .parameter import Parameter
+from .sdpa import SDPBackend, sdpa_kernel
 
 
 class MultiheadAttention(Module):
@@ -115,3 +116,6 @@ def _turned(query: Any, key: Any, value: Any) -> tuple[Any, Any, Any]:
     turned_key = F.transpose(key, 0, 1)
     turned_query = turned_key if query is key else F.transpose(query, 0, 1)
     return turned_query, turned_key, turned_key if value is key else F.transpose(value, 0, 1)
+
+
+__all__ = ["MultiheadAttention", "SDPBackend", "sdpa_kernel"]

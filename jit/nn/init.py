@@ -10,6 +10,7 @@ from typing import Any
 from jit.eager import context
 from jit.eager.expecting import expect
 from jit.eager.namespace import F
+from jit.ir import dtypes
 from jit.ir.errors import UsageError
 
 GAINS = {
@@ -94,7 +95,9 @@ def normal_(tensor: Any, mean: float = 0.0, std: float = 1.0, generator: Any = N
 def trunc_normal_(
     tensor: Any, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator: Any = None
 ) -> Any:
-    """Fill with draws of a normal distribution cut off at `a` and `b`, by inverting its distribution function.
+    """Fill with draws of a normal distribution cut off at `a` and `b`.
+
+    Draws outside are drawn anew; where most would be outside, the distribution function is inverted.
 
     Args:
         tensor: The tensor to fill; it is returned.
@@ -110,10 +113,25 @@ def trunc_normal_(
     expect("init.trunc_normal_", tensor)
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn(f"trunc_normal_: the mean {mean} lies more than 2 deviations outside [{a}, {b}]", stacklevel=2)
-    below, above = (0.5 + 0.5 * math.erf((x - mean) / (std * math.sqrt(2.0))) for x in (a, b))
+    below, above = (math.erf((x - mean) / (std * math.sqrt(2.0))) for x in (a, b))
     with context.no_grad():
-        tensor.uniform_(2 * below - 1, 2 * above - 1, generator=generator)
-        return tensor.erfinv_().mul_(std * math.sqrt(2.0)).add_(mean).clamp_(a, b)
+        if above - below > 2 * _SHARE_INSIDE:
+            return _drawn_again(tensor, (mean, std), (a, b), generator)
+        places = F.empty_like(tensor, dtype=dtypes.float64).uniform_(below, above, generator=generator)
+        return tensor.copy_(places.erfinv_().mul_(std * math.sqrt(2.0)).add_(mean).clamp_(a, b))
+
+
+_SHARE_INSIDE = 0.3
+"""The share of draws inside the bounds above which those outside are drawn anew."""
+
+
+def _drawn_again(tensor: Any, moments: tuple[float, float], bounds: tuple[float, float], generator: Any) -> Any:
+    """The tensor, filled with draws of a normal distribution until all are inside the bounds."""
+    least, most = (tensor.new_tensor(each) for each in bounds)
+    tensor.normal_(*moments, generator=generator)
+    while (outside := (tensor < least) | (tensor > most)).any():
+        tensor.copy_(F.where(outside, F.empty_like(tensor).normal_(*moments, generator=generator), tensor))
+    return tensor
 
 
 def constant_(tensor: Any, val: float) -> Any:
@@ -242,8 +260,8 @@ def orthogonal_(tensor: Any, gain: float = 1.0, generator: Any = None) -> Any:
         )
     rows, columns = tensor.shape[0], math.prod(tensor.shape[1:])
     with context.no_grad():
-        drawn = normal_(tensor.new_empty((max(rows, columns), min(rows, columns))), generator=generator)
-        q, r = np.linalg.qr(drawn.cpu().numpy())
+        drawn = normal_(tensor.new_empty((rows, columns)), generator=generator).cpu().numpy()
+        q, r = np.linalg.qr(drawn.T if rows < columns else drawn)
         q = q * np.where(np.diag(r) < 0, -1, 1)
         return tensor.copy_(tensor.new_tensor((q.T if rows < columns else q) * gain).view(tensor.shape))
 

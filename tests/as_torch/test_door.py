@@ -99,6 +99,55 @@ for text in ("import torch.nope", "from torch import nope", "import torch.nn.nop
     assert lines[4].endswith("torch 2 has it no longer, either; use torch.fft.rfft")
 
 
+def test_one_process_sends_itself_what_processes_send_each_other(start):
+    done = start("""
+import torch, torch.distributed as dist
+from torch.distributed import nn as dist_nn
+from torch.distributed.nn.functional import all_gather as joined
+x = torch.tensor([1.0, 2.0], requires_grad=True)
+assert dist.get_world_size() == 1 and not dist.is_initialized() and dist.new_group([0]).size() == 1
+parts = [torch.empty(2) for _ in range(dist.get_world_size())]
+assert dist.all_gather(parts, x, async_op=True).wait() and parts[0].tolist() == [1, 2]
+assert dist.all_reduce(x, op=dist.ReduceOp.SUM) is None and x.tolist() == [1, 2]
+for put in (dist.all_gather_into_tensor, dist.reduce_scatter_tensor, dist.all_to_all_single):
+    target = torch.zeros(1, 2)
+    put(target, x.detach())
+    assert target.tolist() == [[1, 2]]
+for put in (dist.scatter, dist.reduce_scatter):
+    target = torch.zeros(2)
+    put(target, [x.detach()])
+    assert target.tolist() == [1, 2]
+gathered, told, to = [torch.zeros(2)], [None], [torch.zeros(2)]
+dist.gather(x.detach(), gathered)
+dist.all_to_all(to, gathered)
+dist.all_gather_object(told, "me")
+assert gathered[0].tolist() == to[0].tolist() == [1, 2] and told == ["me"]
+sum(each.sum() for each in (dist_nn.all_reduce(x), *joined(x), dist_nn.broadcast(x, 0))).backward()
+assert x.grad.tolist() == [3, 3]
+y = dist_nn.all_reduce(x.detach())
+y += 1
+assert x.tolist() == [1, 2]
+""")
+    assert done.returncode == 0, done.stderr
+
+
+def test_checkpoints_have_the_helpers_that_programs_write_theirs_with(start):
+    done = start("""
+import torch, warnings
+from torch.utils.checkpoint import check_backward_validity, get_device_states, set_device_states
+x = torch.ones(2)
+assert not torch.cuda._initialized
+set_device_states(*get_device_states(x, None, 3))
+with warnings.catch_warnings(record=True) as told:
+    warnings.simplefilter("always")
+    check_backward_validity([x.requires_grad_(), 3])
+    assert not told
+    check_backward_validity([x.detach(), 3])
+    assert "requires gradients" in str(told[0].message)
+""")
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_report_says_what_was_used_and_what_was_missing(start):
     text = "import torch\ntorch.ones(2)\nhasattr(torch, 'nope')\n@torch.jit.script\ndef f(x): return x\n"
     done = start(text, door=["--report"])
@@ -165,6 +214,26 @@ def test_tracing_gives_up_where_it_cannot(start):
     )
     assert done.stdout.split() == ["4.0"] * 5
     assert "traced: Net, 0 of 5 calls from recordings; not traced any more:" in done.stderr
+
+
+def test_the_report_says_why_no_call_came_from_a_recording(start):
+    done = start(
+        "import torch, torch.nn as nn\n"
+        "seen = []\n"
+        "class Net(nn.Module):\n"
+        "    def forward(self, x):\n"
+        "        seen.append([x.exp()])\n"
+        "        return x + 1\n"
+        "class Once(Net): pass\n"
+        "net = Net()\n"
+        "for i in range(6): net(torch.ones(2))\n"
+        "Once()(torch.ones(2))\n"
+        "print(len(seen))\n",
+        door=["--trace", "--report"],
+    )
+    assert done.stdout.split() == ["7"]
+    assert "traced: Net, 0 of 6 calls from recordings; it was not kept, because the call changed seen" in done.stderr
+    assert done.stderr.rstrip().endswith("traced: Once, 0 of 1 calls from recordings")
 
 
 def test_tensors_of_random_numbers_for_tests():

@@ -258,3 +258,18 @@ def test_encoders_export_with_dynamic_axes(rng, tmp_path):
 def test_misuse_is_named(make, message):
     with pytest.raises(jit.Error, match=message):
         make(nn.MultiheadAttention(E, HEADS))
+
+
+def test_there_is_one_implementation_whichever_is_chosen() -> None:
+    from jit.nn.attention import SDPBackend, sdpa_kernel
+
+    q, k, v = (jit.randn(1, 2, 3, 4) for _ in range(3))
+    wanted = nn.functional.scaled_dot_product_attention(q, k, v).tolist()
+    for block in (
+        sdpa_kernel(SDPBackend.MATH), sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.MATH], set_priority=True),
+        jit.backends.cuda.sdp_kernel(enable_flash=False, enable_math=True),
+    ):  # fmt: skip
+        with block:
+            assert nn.functional.scaled_dot_product_attention(q, k, v).tolist() == wanted
+    with pytest.raises(jit.Error, match="takes SDPBackend, not str"), sdpa_kernel("math"):
+        pass

@@ -525,6 +525,30 @@ def test_constant_starting_values():
     assert_close(rows @ rows.t(), np.eye(3, dtype=np.float32))
 
 
+@pytest.mark.parametrize("sizes", [(3, 5), (5, 3), (4, 2, 3)])
+def test_an_orthogonal_start_is_made_of_draws_in_the_order_of_the_weight(sizes):
+    drawn, made = jit.empty(sizes), jit.empty(sizes)
+    nn.init.normal_(drawn, generator=jit.Generator().manual_seed(3))
+    nn.init.orthogonal_(made, generator=jit.Generator().manual_seed(3))
+    drawn, made = drawn.flatten(1), made.flatten(1)
+    triangle = drawn @ made.t() if sizes[0] < drawn.shape[1] else (made.t() @ drawn).t()
+    assert_close(triangle.triu(1), np.zeros(tuple(triangle.shape), np.float32))
+    assert (triangle.diagonal() > 0).all()
+
+
+@pytest.mark.parametrize("dtype", [jit.float32, jit.float64, jit.bfloat16])
+@pytest.mark.parametrize(("mean", "bounds", "wanted"), [
+    (0.1, (-0.5, 2.0), (0.484, 0.619)), (3.0, (-2.0, 1.0), (0.627, 0.338)),
+])  # fmt: skip
+def test_normal_draws_are_cut_off_at_bounds(dtype, mean, bounds, wanted):
+    draw = jit.Generator().manual_seed(5)
+    made = nn.init.trunc_normal_(nn.Parameter(jit.empty(300, 100, dtype=dtype)), mean, 1.0, bounds[0], bounds[1], draw)
+    assert made.is_leaf and made.dtype == dtype
+    assert made.min() >= bounds[0] and made.max() <= bounds[1]
+    made = made.detach().double()
+    assert abs(made.mean().item() - wanted[0]) < 0.015 and abs(made.std().item() - wanted[1]) < 0.015
+
+
 def test_wrong_requests_for_starting_values():
     with pytest.raises(jit.Error, match="of two dims or more"):
         nn.init.xavier_uniform_(jit.empty(3))

@@ -6,6 +6,7 @@ equally and drop out equally. It changes nothing but where numbers come from.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -196,8 +197,18 @@ def _bernoulli_(tensor: Any, p: Any = 0.5, generator: Any = None) -> Any:
         return tensor.copy_((_made(_rng.random_sample(tuple(tensor.shape))) < p).to(tensor.dtype))
 
 
+def _share_operators() -> None:
+    """Distributions of this package draw with operators, which no name of torch leads to."""
+    held = sys.modules.get("jit.eager.namespace")
+    for name in ("rand", "randn", "bernoulli", "multinomial") if held else ():
+        setattr(held.F, name, _FUNCTIONS[name])  # type: ignore[union-attr]
+    if held:
+        held.F.exponential = lambda tensor, lambd=1.0: _METHODS["exponential_"](tensor.clone(), lambd)
+
+
 def share() -> None:
     """Let every source of random numbers of torch draw from numpy."""
+    _share_operators()
     for name, function in _FUNCTIONS.items():
         setattr(torch, name, function)
     for name, method in {**_METHODS, "bernoulli_": _bernoulli_}.items():

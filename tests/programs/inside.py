@@ -12,12 +12,14 @@ import importlib
 import json
 import os
 import random
+import re
 import runpy
 import signal
 import sys
 import time
 import traceback
 import warnings
+from importlib import metadata
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
@@ -92,7 +94,16 @@ class MockFinder:
         """Nothing has to run."""
 
 
-class Mocked:
+class MockedType(type):
+    """The type of classes that accept everything: what they only annotate has a value, too."""
+
+    def __getattr__(cls, name: str) -> Any:
+        if any(name in vars(each).get("__annotations__", ()) for each in cls.__mro__):
+            return MagicMock(name=name)
+        raise AttributeError(name)
+
+
+class Mocked(metaclass=MockedType):
     """A class that accepts everything."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -105,17 +116,25 @@ class Mocked:
 def _mocked(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
-    return type(name, (Mocked,), {}) if name[0].isupper() else MagicMock(name=name)
+    return MockedType(name, (Mocked,), {}) if name[0].isupper() else MagicMock(name=name)
+
+
+def _needs_torch(name: str) -> bool:
+    """Whether a package is installed that works with torch alone, so that a mock has to come before it."""
+    try:
+        return any(re.match(r"torch\b", each) for each in metadata.requires(name) or ())
+    except metadata.PackageNotFoundError:
+        return False
 
 
 def floats(*sizes: int) -> Any:
     """A tensor of normal draws."""
-    return torch.from_numpy(_inputs.standard_normal(sizes).astype(np.float32))
+    return torch.from_numpy(_inputs.standard_normal(sizes)).to(torch.get_default_dtype())
 
 
 def chances(*sizes: int) -> Any:
     """A tensor of draws between 0 and 1."""
-    return torch.from_numpy(_inputs.random_sample(sizes).astype(np.float32))
+    return torch.from_numpy(_inputs.random_sample(sizes)).to(torch.get_default_dtype())
 
 
 def ints(below: int, *sizes: int) -> Any:
@@ -137,7 +156,7 @@ def tensors_of(output: Any) -> list[Any]:
 def squares(output: Any) -> Any:
     """The loss of a network where none is said: the mean of the squares of its outputs, each summed."""
     found = [each for each in tensors_of(output) if each.requires_grad]
-    return sum((each.to(torch.float32) ** 2).mean() for each in found)
+    return sum((each.to(torch.get_default_dtype()) ** 2).mean() for each in found)
 
 
 _inputs = np.random.RandomState(1)
@@ -148,7 +167,6 @@ HELPERS |= {"nn": torch.nn, "F": torch.nn.functional}
 def run_script(order: dict[str, Any], folder: Path) -> None:
     """A program that trains by itself."""
     path = folder / order["file"]
-    sys.argv = [str(path), *order.get("arguments", [])]
     sys.path.insert(0, str(path.parent))
     runpy.run_path(str(path), run_name="__main__")
 
@@ -210,14 +228,17 @@ def run(order: dict[str, Any]) -> None:
     losses = Losses(order.get("steps", 4))
     if order["shared"]:
         draws.share()
+    if order.get("precise"):
+        torch.set_default_dtype(torch.float64)
     torch.manual_seed(0)
     np.random.seed(0)
     random.seed(0)
     losses.watch()
+    sys.argv = [str(Path(order["folder"]) / order["file"]), *order.get("arguments", [])]
     sys.path[0:1] = [str(HERE / "companions")] if order.get("companions") else []
     sys.path[0:0] = [str(Path(order["folder"]) / each) for each in order.get("paths", [])]
     for name in order.get("mocked", []):
-        sys.meta_path.append(MockFinder(name))
+        sys.meta_path.insert(0 if _needs_torch(name) else len(sys.meta_path), MockFinder(name))
     try:
         if "build" in order:
             run_network(order, Path(order["folder"]), losses)

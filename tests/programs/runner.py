@@ -26,7 +26,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 RELATIVE, ABSOLUTE = 1e-4, 1e-6
 """The tolerances, the same for every program."""
-_TRACED = re.compile(r"traced: (\w+), (\d+) of (\d+) calls from recordings(?:; not traced any more: (.*))?")
+_TRACED = re.compile(r"traced: (\w+), (\d+) of (\d+) calls from recordings(?:; (?:not traced any more: )?(.*))?")
 CHUNK = 16
 """Programs that run with torch before they run through the door."""
 _WARM = 4

@@ -19,7 +19,7 @@ class RandomImages(Dataset):
         self, root: Any = None, train: bool = True, transform: Callable[[Any], Any] | None = None, **ignored: Any
     ) -> None:
         draws = np.random.RandomState(int(train))
-        self.images = torch.from_numpy(draws.random_sample((64, *self.sizes)).astype(np.float32))
+        self.images = torch.from_numpy(draws.random_sample((64, *self.sizes))).to(torch.get_default_dtype())
         self.labels = draws.randint(0, 10, 64).tolist()
         self.transform = transform
 
