@@ -94,7 +94,9 @@ def normal_(tensor: Any, mean: float = 0.0, std: float = 1.0, generator: Any = N
 def trunc_normal_(
     tensor: Any, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator: Any = None
 ) -> Any:
-    """Fill with draws of a normal distribution cut off at `a` and `b`, by inverting its distribution function.
+    """Fill with draws of a normal distribution cut off at `a` and `b`.
+
+    Draws outside are drawn again; where most would lie outside, the distribution function is inverted instead.
 
     Args:
         tensor: The tensor to fill; it is returned.
@@ -112,8 +114,24 @@ def trunc_normal_(
         warnings.warn(f"trunc_normal_: the mean {mean} lies more than 2 deviations outside [{a}, {b}]", stacklevel=2)
     below, above = (0.5 + 0.5 * math.erf((x - mean) / (std * math.sqrt(2.0))) for x in (a, b))
     with context.no_grad():
+        if above - below > _ENOUGH:
+            return _drawn_until_within(tensor, mean, std, a, b, generator)
         tensor.uniform_(2 * below - 1, 2 * above - 1, generator=generator)
         return tensor.erfinv_().mul_(std * math.sqrt(2.0)).add_(mean).clamp_(a, b)
+
+
+_ENOUGH = 0.3
+"""The share of normal draws that has to lie within the bounds if those outside are to be drawn again."""
+
+
+def _drawn_until_within(tensor: Any, mean: float, std: float, a: float, b: float, generator: Any) -> Any:
+    tensor.normal_(mean, std, generator=generator)
+    outside = (tensor < a) | (tensor > b)
+    while bool(outside.any()):
+        again = F.empty_like(tensor).normal_(mean, std, generator=generator)
+        tensor.copy_(F.where(outside, again, tensor))
+        outside = (tensor < a) | (tensor > b)
+    return tensor
 
 
 def constant_(tensor: Any, val: float) -> Any:
@@ -242,8 +260,8 @@ def orthogonal_(tensor: Any, gain: float = 1.0, generator: Any = None) -> Any:
         )
     rows, columns = tensor.shape[0], math.prod(tensor.shape[1:])
     with context.no_grad():
-        drawn = normal_(tensor.new_empty((max(rows, columns), min(rows, columns))), generator=generator)
-        q, r = np.linalg.qr(drawn.cpu().numpy())
+        drawn = normal_(tensor.new_empty((rows, columns)), generator=generator).cpu().numpy()
+        q, r = np.linalg.qr(drawn.T if rows < columns else drawn)
         q = q * np.where(np.diag(r) < 0, -1, 1)
         return tensor.copy_(tensor.new_tensor((q.T if rows < columns else q) * gain).view(tensor.shape))
 

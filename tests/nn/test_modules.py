@@ -525,6 +525,40 @@ def test_constant_starting_values():
     assert_close(rows @ rows.t(), np.eye(3, dtype=np.float32))
 
 
+@pytest.mark.parametrize("shape", [(3, 7), (7, 3), (5, 5), (4, 2, 3)])
+def test_orthogonal_matrices_come_from_draws_in_the_order_of_the_tensor(shape):
+    jit.manual_seed(4)
+    drawn = jit.empty(shape).normal_().reshape(shape[0], -1).numpy()
+    jit.manual_seed(4)
+    made = nn.init.orthogonal_(jit.empty(shape)).reshape(shape[0], -1).numpy()
+    if len(drawn) < drawn.shape[1]:
+        drawn, made = drawn.T, made.T
+    upper = made.T @ drawn
+    assert_close(upper, np.triu(upper), atol=1e-5)
+    assert (np.diag(upper) > 0).all()
+
+
+@pytest.mark.parametrize(
+    ("mean", "std", "a", "b"), [(0, 1, -2, 2), (0.5, 0.1, 0.4, 0.7), (0, 1, 1.5, 3), (1, 2, -1, 1.5)]
+)
+def test_truncated_normal_draws(mean, std, a, b):
+    scipy_stats = pytest.importorskip("scipy.stats")
+    jit.manual_seed(5)
+    made = nn.init.trunc_normal_(jit.empty(40, 50), mean, std, a, b).flatten().numpy()
+    assert made.min() >= np.float32(a) and made.max() <= np.float32(b)
+    wanted = scipy_stats.truncnorm((a - mean) / std, (b - mean) / std, mean, std)
+    assert scipy_stats.kstest(made, wanted.cdf).pvalue > 1e-3
+
+
+def test_truncated_normal_draws_begin_with_normal_draws():
+    jit.manual_seed(6)
+    drawn = jit.empty(9, 30).normal_(0.5, 2.0).numpy()
+    jit.manual_seed(6)
+    made = nn.init.trunc_normal_(jit.empty(9, 30), 0.5, 2.0, -1.0, 2.0).numpy()
+    within = (drawn >= -1) & (drawn <= 2)
+    assert made[within].tolist() == drawn[within].tolist() and 0 < within.sum() < 270
+
+
 def test_wrong_requests_for_starting_values():
     with pytest.raises(jit.Error, match="of two dims or more"):
         nn.init.xavier_uniform_(jit.empty(3))

@@ -92,7 +92,14 @@ class MockFinder:
         """Nothing has to run."""
 
 
-class Mocked:
+class _Everything(type):
+    """The type of classes that have every attribute."""
+
+    def __getattr__(cls, name: str) -> Any:
+        return _mocked(name)
+
+
+class Mocked(metaclass=_Everything):
     """A class that accepts everything."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -217,7 +224,7 @@ def run(order: dict[str, Any]) -> None:
     sys.path[0:1] = [str(HERE / "companions")] if order.get("companions") else []
     sys.path[0:0] = [str(Path(order["folder"]) / each) for each in order.get("paths", [])]
     for name in order.get("mocked", []):
-        sys.meta_path.append(MockFinder(name))
+        sys.meta_path.insert(0, MockFinder(name))
     try:
         if "build" in order:
             run_network(order, Path(order["folder"]), losses)
