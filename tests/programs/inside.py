@@ -80,7 +80,8 @@ class MockFinder:
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         """A module of mocks for the name, and for those in it."""
-        return ModuleSpec(name, self, is_package=True) if name.partition(".")[0] == self.name else None  # type: ignore[arg-type]
+        is_within = f"{name}.".startswith(f"{self.name}.")
+        return ModuleSpec(name, self, is_package=True) if is_within else None  # type: ignore[arg-type]
 
     def create_module(self, spec: ModuleSpec) -> Any:
         """The mock: names that begin with a capital are classes, from which programs derive."""
@@ -117,12 +118,12 @@ def _mocked(name: str) -> Any:
 
 def floats(*sizes: int) -> Any:
     """A tensor of normal draws."""
-    return torch.from_numpy(_inputs.standard_normal(sizes).astype(np.float32))
+    return torch.from_numpy(_inputs.standard_normal(sizes).astype(np.float32)).to(torch.get_default_dtype())
 
 
 def chances(*sizes: int) -> Any:
     """A tensor of draws between 0 and 1."""
-    return torch.from_numpy(_inputs.random_sample(sizes).astype(np.float32))
+    return torch.from_numpy(_inputs.random_sample(sizes).astype(np.float32)).to(torch.get_default_dtype())
 
 
 def ints(below: int, *sizes: int) -> Any:
@@ -144,7 +145,7 @@ def tensors_of(output: Any) -> list[Any]:
 def squares(output: Any) -> Any:
     """The loss of a network where none is said: the mean of the squares of its outputs, each summed."""
     found = [each for each in tensors_of(output) if each.requires_grad]
-    return sum((each.to(torch.float32) ** 2).mean() for each in found)
+    return sum((each.to(torch.get_default_dtype()) ** 2).mean() for each in found)
 
 
 _inputs = np.random.RandomState(1)
@@ -215,6 +216,8 @@ def train(order: dict[str, Any], losses: Losses, names: dict[str, Any]) -> None:
 def run(order: dict[str, Any]) -> None:
     """Run an order; its losses go to the file that it names."""
     losses = Losses(order.get("steps", 4))
+    if order.get("double"):
+        torch.set_default_dtype(torch.float64)
     if order["shared"]:
         draws.share()
     torch.manual_seed(0)
