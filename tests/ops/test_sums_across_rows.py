@@ -1,4 +1,4 @@
-"""Sums over many rows, which numpy adds one by one: their error grows with a block and the blocks, not with the rows."""
+"""Sums over many rows, whose error grows with a block and the number of blocks, not with the number of rows."""
 
 from collections.abc import Callable
 from typing import Any
