@@ -21,6 +21,7 @@ MODULES = {
     "torch._dynamo.config": "jit.as_torch.stand_ins.dynamo_config",
     "torch.export": "jit.as_torch.stand_ins.exported",
     "torch.jit": "jit.as_torch.stand_ins.scripting",
+    "torch.jit.annotations": "typing",
     "torch.multiprocessing": "jit.as_torch.stand_ins.processes",
     "torch.version": "jit.as_torch.stand_ins.version",
 }

@@ -68,6 +68,7 @@ import torch, torch.nn as nn, torch.nn.functional as F, torch.optim as optim
 import torch.nn.modules.linear, torch.backends.cudnn as cudnn, jit, importlib, importlib.util
 from importlib import metadata
 from torch.nn.modules.utils import _pair
+from torch.jit.annotations import List, Optional
 from torch.optim.lr_scheduler import StepLR
 assert torch.Tensor is jit.Tensor and nn.Linear is torch.nn.modules.linear.Linear is jit.nn.Linear
 assert F.relu is jit.nn.functional.relu and optim.SGD is jit.optim.SGD

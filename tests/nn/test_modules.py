@@ -549,6 +549,15 @@ def test_normal_draws_are_cut_off_at_bounds(dtype, mean, bounds, wanted):
     assert abs(made.mean().item() - wanted[0]) < 0.015 and abs(made.std().item() - wanted[1]) < 0.015
 
 
+def test_truncated_normal_draws_begin_with_normal_draws():
+    jit.manual_seed(6)
+    drawn = jit.empty(9, 30).normal_(0.5, 2.0).numpy()
+    jit.manual_seed(6)
+    made = nn.init.trunc_normal_(jit.empty(9, 30), 0.5, 2.0, -1.0, 2.0).numpy()
+    within = (drawn >= -1) & (drawn <= 2)
+    assert made[within].tolist() == drawn[within].tolist() and 0 < within.sum() < 270
+
+
 def test_wrong_requests_for_starting_values():
     with pytest.raises(jit.Error, match="of two dims or more"):
         nn.init.xavier_uniform_(jit.empty(3))

@@ -82,7 +82,8 @@ class MockFinder:
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         """A module of mocks for the name, and for those in it."""
-        return ModuleSpec(name, self, is_package=True) if name.partition(".")[0] == self.name else None  # type: ignore[arg-type]
+        is_within = f"{name}.".startswith(f"{self.name}.")
+        return ModuleSpec(name, self, is_package=True) if is_within else None  # type: ignore[arg-type]
 
     def create_module(self, spec: ModuleSpec) -> Any:
         """The mock: names that begin with a capital are classes, from which programs derive."""
@@ -94,16 +95,14 @@ class MockFinder:
         """Nothing has to run."""
 
 
-class MockedType(type):
-    """The type of classes that accept everything: what they only annotate has a value, too."""
+class _Everything(type):
+    """The type of classes that have every attribute."""
 
     def __getattr__(cls, name: str) -> Any:
-        if any(name in vars(each).get("__annotations__", ()) for each in cls.__mro__):
-            return MagicMock(name=name)
-        raise AttributeError(name)
+        return _mocked(name)
 
 
-class Mocked(metaclass=MockedType):
+class Mocked(metaclass=_Everything):
     """A class that accepts everything."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -116,7 +115,7 @@ class Mocked(metaclass=MockedType):
 def _mocked(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
-    return MockedType(name, (Mocked,), {}) if name[0].isupper() else MagicMock(name=name)
+    return _Everything(name, (Mocked,), {}) if name[0].isupper() else MagicMock(name=name)
 
 
 def _needs_torch(name: str) -> bool:

@@ -101,7 +101,7 @@ def same(found: Sequence[float], wanted: Sequence[float]) -> bool:
     if len(found) != len(wanted):
         return False
     pairs = zip(found, wanted, strict=True)
-    return all(abs(a - b) <= ABSOLUTE + RELATIVE * abs(b) or (a != a and b != b) for a, b in pairs)
+    return all(a == b or abs(a - b) <= ABSOLUTE + RELATIVE * abs(b) or (a != a and b != b) for a, b in pairs)
 
 
 def programs(path: Path = HERE / "programs.toml") -> dict[str, dict[str, Any]]:

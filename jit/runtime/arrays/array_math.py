@@ -7,11 +7,13 @@ operands (16-bit floats to float32) and has silenced numpy's warnings with `np.e
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from jit.ir import rows
 from jit.ir.dtypes import as_dtype
 from jit.ir.errors import DivisionError
 
@@ -113,10 +115,62 @@ _sum: Any = np.add.reduce
 _max: Any = np.maximum.reduce
 SHORT = 32
 """The longest rows whose maxima are taken all at once."""
-MANY = 1 << 11
+BLOCK = 128
+"""The most rows that are added one by one."""
+MANY = rows.MANY
 """The fewest elements for which formulas in a dozen steps pay."""
 BRANCHES = 1 << 13
 """The fewest elements that `where` chooses by their bits: a processor remembers the branches of fewer."""
+
+
+def _reduced_dims(x: Any, axis: Any) -> tuple[int, ...]:
+    """The dims that a reduction over `axis` takes away, none of them negative."""
+    if axis is None:
+        return tuple(range(x.ndim))
+    return tuple(dim % x.ndim for dim in ((axis,) if isinstance(axis, int) else axis))
+
+
+def _across(x: Any, axis: Any) -> tuple[int, ...]:
+    """The dims along which a sum goes from row to row, the slowest first; none if those are few rows.
+
+    Note [Sums across rows]
+        numpy adds pairwise along the dim whose elements lie side by side, and one by one along all others: the error of
+        a sum over the 10,000 rows of a matrix grows with 10,000. So such dims are summed one after the other, and a
+        long one in blocks of `BLOCK` rows, as kernels do (see `llvm.lowering`, Note [The tree of a sum]).
+    """
+    if axis is None and x.flags.forc:
+        return ()
+    dims, step = set(_reduced_dims(x, axis)), x.itemsize
+    for dim in sorted(range(x.ndim), key=lambda d: abs(x.strides[d])):
+        if x.shape[dim] > 1 and (dim not in dims or x.strides[dim] != step):
+            break
+        dims.discard(dim)
+        step *= x.shape[dim]
+    if math.prod(x.shape[d] for d in dims) <= BLOCK:
+        return ()
+    return tuple(sorted(dims, key=lambda d: -abs(x.strides[d])))
+
+
+def _sum_across(x: Any, dims: tuple[int, ...], axis: Any, dtype: Any, keepdims: bool) -> Any:
+    """The sum over `axis`, which goes across the rows of `dims`."""
+    others = tuple(d for d in _reduced_dims(x, axis) if d not in dims)
+    total = _sum(x, axis=others, dtype=dtype, keepdims=True) if others else x
+    for dim in reversed(dims):
+        total = _sum_of_blocks(total, dim, dtype)
+    return total if keepdims else total.reshape([s for d, s in enumerate(x.shape) if d not in (*others, *dims)])
+
+
+def _sum_of_blocks(x: Any, dim: int, dtype: Any) -> Any:
+    """The sum over one dim, which stays with size 1: that of each block first."""
+    size = x.shape[dim]
+    if size <= BLOCK:
+        return _sum(x, axis=dim, dtype=dtype, keepdims=True)
+    before, whole = (slice(None),) * dim, size - size % BLOCK
+    blocks = x[(*before, slice(whole))].reshape(*x.shape[:dim], -1, BLOCK, *x.shape[dim + 1 :])
+    total = _sum_of_blocks(_sum(blocks, axis=dim + 1, dtype=dtype), dim, dtype)
+    if whole < size:
+        total += _sum(x[(*before, slice(whole, size))], axis=dim, dtype=dtype, keepdims=True)
+    return total
 
 
 def _horner(coefficients: Sequence[float], x: Any) -> Any:
@@ -154,7 +208,14 @@ class _NumpyMath(ArrayMath):
         return (((chosen ^ other) & mask) ^ other).view(np.float32)
 
     def sum(self, x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
-        """The sum, without what `np.sum` does for those who derive from arrays: that takes longer than short sums."""
+        """The sum, without what `np.sum` does for those who derive from arrays: that takes longer than short sums.
+
+        See Note [Sums across rows].
+        """
+        if x.size >= MANY and x.ndim > 1 and x.dtype.kind in "fc":
+            dims = _across(x, axis)
+            if dims:
+                return _sum_across(x, dims, axis, dtype, keepdims)
         return _sum(x, axis=axis, dtype=dtype, keepdims=keepdims)
 
     def max(self, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
