@@ -1,5 +1,7 @@
 """What tensors answer where Python, or a program by an old way of writing, asks in its own manner."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -48,8 +50,9 @@ def test_python_refuses_classes_without_an_answer(use):
 
 
 def test_layers_are_refused_with_a_sentence():
+    layer: Any = jit.nn.ReLU()
     with pytest.raises(jit.SchemaError, match="declaration"):
-        jit.ones(2) + jit.nn.ReLU()
+        jit.ones(2) + layer
 
 
 @pytest.mark.parametrize("other", [None, "text", [1, 2], {}, (1,)])
@@ -121,7 +124,7 @@ def test_fields_of_tensors_are_not_deleted(make, name):
 
 
 def test_gradients_and_attributes_of_a_program_are_deleted():
-    t = jit.ones(2, requires_grad=True)
+    t: Any = jit.ones(2, requires_grad=True)
     t.sum().backward()
     t.mark = 3
     del t.grad, t.mark

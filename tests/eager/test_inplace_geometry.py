@@ -92,6 +92,7 @@ def test_sizes_beyond_any_memory_are_refused(sizes, start) -> None:
 @pytest.mark.parametrize("kind", [tuple, list])
 def test_several_results_are_written_into_several_tensors(kind) -> None:
     x = jit.arange(8.0).reshape(4, 2)
+    split: Any
     for split in (jit.split_copy, jit.split_with_sizes_copy, jit.unbind_copy):
         arguments: Any = {jit.split_copy: (x, 2), jit.split_with_sizes_copy: (x, [1, 3]), jit.unbind_copy: (x, 1)}[
             split

@@ -229,8 +229,8 @@ def orthogonal_of(weight):
     tall = weight if weight.shape[-2] >= weight.shape[-1] else weight.mT
     q, r = np.linalg.qr(tall.detach().numpy())
     diagonal = np.diagonal(r, 0, -2, -1)
-    q = jit.tensor(q * (diagonal / np.abs(diagonal))[..., None, :])
-    return q if tall is weight else q.mT
+    found = jit.tensor(q * (diagonal / np.abs(diagonal))[..., None, :])
+    return found if tall is weight else found.mT
 
 
 @pytest.mark.parametrize("sizes", [(4, 4), (6, 3), (3, 6), (5, 1), (1, 1), (2, 4, 3), (2, 3, 3)])

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from jit.ir import rows
 from jit.ir.dtypes import as_dtype
 from jit.ir.errors import DivisionError
 
@@ -117,7 +116,7 @@ SHORT = 32
 """The longest rows whose maxima are taken all at once."""
 BLOCK = 128
 """The most rows that are added one by one."""
-MANY = rows.MANY
+MANY = 1 << 11
 """The fewest elements for which formulas in a dozen steps pay."""
 BRANCHES = 1 << 13
 """The fewest elements that `where` chooses by their bits: a processor remembers the branches of fewer."""
