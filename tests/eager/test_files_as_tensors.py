@@ -100,7 +100,12 @@ def test_kinds_are_no_bases():
 
 
 @pytest.mark.parametrize(
-    "make", [vars(jit)["FloatTensor"], lambda given: jit.ones(1).new(given), lambda given: jit.ones(1).new(given.storage())]
+    "make",
+    [
+        vars(jit)["FloatTensor"],
+        lambda given: jit.ones(1).new(given),
+        lambda given: jit.ones(1).new(given.storage()),
+    ],
 )
 def test_kinds_take_tensors_of_their_dtype_alone(make):
     for given in (jit.tensor([1, 2]), jit.tensor([1.0], dtype=jit.float64), jit.tensor([True])):
