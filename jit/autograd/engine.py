@@ -3,7 +3,8 @@
 Note [Backward inside of backward]
     Hooks, custom functions and checkpoints may call `backward` again. Each call is a Task of its own that runs to its
     end before the outer one goes on, so no two wait for each other. Every 16th level moves to a thread of its own,
-    whose stack is empty: a chain of thousands of backwards inside of each other needs no larger recursion limit.
+    whose stack is empty: a chain of thousands of backwards inside of each other needs no larger recursion limit. One
+    that does not end would take all threads and memory there are, so it is an error from `DEEPEST` on.
 
 Note [Interrupts]
     A backward runs in a copy of the caller's context, so whatever ends it - an exception, Ctrl-C at any place - leaves
@@ -30,6 +31,8 @@ from .tasks import Task
 
 LEVELS = 16
 """The deepest nesting of backwards on one thread."""
+DEEPEST = 10_000
+"""The deepest nesting of backwards at all."""
 
 
 def queue_callback(callback: Callable[[], Any]) -> None:
@@ -81,6 +84,11 @@ def _run_backward(
     weights = [_initial(output, gradient) for output, gradient in zip(outputs, gradients, strict=True)]
     task = Task(roots, edges, retain_graph, within, accumulating)
     task.watch = watch
+    if task.level >= DEEPEST:
+        raise AutogradError(
+            f"{DEEPEST} backwards run inside of each other: a hook, a custom function or a checkpoint calls backward() "
+            "in what its own backward runs again; differentiate there by something that does not lead back to it"
+        )
 
     def work() -> None:
         context.GRAD_ENABLED.set(create_graph)

@@ -153,3 +153,40 @@ def test_threads_differentiate_at_once():
             assert len(x.grad.tolist()) == 2
 
     in_threads(work)
+
+
+@pytest.mark.parametrize("way", ["function", "hook", "checkpoint"])
+def test_a_backward_that_calls_itself_without_end_is_an_error(way, monkeypatch):
+    monkeypatch.setattr(jit.autograd.engine, "DEEPEST", 100)
+    x, threads = leaf(1.0), threading.active_count()
+
+    class Again(jit.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            again()
+            return g
+
+    def hooked():
+        y = x * 2
+        y.register_hook(lambda g: again())
+        return y.sum()
+
+    def again():
+        with jit.enable_grad():
+            made[way]().backward()
+
+    made: Any = {
+        "function": lambda: Again.apply(x).sum(),
+        "hook": hooked,
+        "checkpoint": lambda: jit.utils.checkpoint.checkpoint(Again.apply, x, use_reentrant=True).sum(),
+    }
+    with pytest.raises(jit.AutogradError, match="100 backwards run inside of each other"):
+        again()
+    assert threading.active_count() == threads
+    x.grad = None
+    (x * 3).sum().backward()
+    assert x.grad.item() == 3
