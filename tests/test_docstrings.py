@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 import pytest
 
+from jit.ir import dtypes
+
 ROOT = Path(__file__).resolve().parent.parent
 ROOMS = (
     "nn", "optim", "library", "signal", "artifacts", "inspection", "command", "export", "autograd", "files", "hub.py",
@@ -184,6 +186,7 @@ def f(a, b, c):
 
 @pytest.mark.parametrize("module", [module_of(f) for f in files() if ">>> " in f.read_text()])
 @pytest.mark.filterwarnings("ignore")
-def test_examples_run(module):
+def test_examples_run(module, monkeypatch):
+    monkeypatch.setattr(dtypes, "package", dtypes.package)  # `install()` changes it
     options = doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL
     assert doctest.testmod(importlib.import_module(module), optionflags=options).failed == 0

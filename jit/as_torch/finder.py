@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 import jit
+from jit.ir import dtypes
 from jit.ir.errors import UsageError
 from jit.late import unwatched
 
@@ -23,7 +24,7 @@ _ABSENT = object()
 
 
 def install(*, verbose: bool = False) -> None:
-    """Let `import torch` find this package from now on.
+    """Let `import torch` find this package from now on, and dtypes and the like print as torch's.
 
     Args:
         verbose: Say on stderr where something is passed over that does nothing here.
@@ -41,6 +42,7 @@ def install(*, verbose: bool = False) -> None:
     held = sys.modules.get("torch")
     if held is not None and not isinstance(getattr(held, "__loader__", None), FrontLoader):
         raise UsageError("torch itself is imported already; call jit.as_torch.install() before anything imports it")
+    dtypes.package = "torch"
     if not any(isinstance(finder, TorchFinder) for finder in sys.meta_path):
         sys.meta_path.insert(0, TorchFinder())
 

@@ -155,7 +155,7 @@ def return_type(op: Op) -> Any:
 
 def _show_results(results: Any) -> str:
     fields = ",\n".join(f"{name}={value!r}" for name, value in zip(results._fields, results, strict=True))
-    return f"jit.return_types.{type(results).__name__}(\n{fields})"
+    return f"{dtypes.package}.return_types.{type(results).__name__}(\n{fields})"
 
 
 def unpack(result: Any) -> list[Any]:

@@ -110,7 +110,7 @@ class Size(tuple[int, ...]):
         return count
 
     def __repr__(self) -> str:
-        return f"jit.Size({list(self)})"
+        return f"{dtypes.package}.Size({list(self)})"
 
 
 _sized = tuple.__new__

@@ -11,6 +11,9 @@ import numpy as np
 
 from .errors import DTypeError
 
+package = "jit"
+"""The package's name as it stands before those of dtypes, layouts and the like in print: `torch` behind the door."""
+
 # Categories of the promotion lattice, in rising order.
 BOOL, INTEGRAL, FLOATING, COMPLEX = range(4)
 
@@ -63,7 +66,7 @@ class DType:
         return self.category == FLOATING and self.itemsize == 2
 
     def __repr__(self) -> str:
-        return f"jit.{self.name}"
+        return f"{package}.{self.name}"
 
     def __reduce__(self) -> Any:
         return (by_name, (self.name,))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from . import dtypes
+
 
 class TensorLayout:
     """A layout by its name.
@@ -16,7 +18,7 @@ class TensorLayout:
         self.name = name
 
     def __repr__(self) -> str:
-        return f"jit.{self.name}"
+        return f"{dtypes.package}.{self.name}"
 
     def __reduce__(self) -> str:
         return self.name

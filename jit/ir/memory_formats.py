@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from . import dtypes
 from .errors import ShapeError, UsageError
 from .types import TensorType, contiguous_strides, is_contiguous
 
@@ -22,7 +23,7 @@ class MemoryFormat(str):
     __slots__ = ()
 
     def __repr__(self) -> str:
-        return f"jit.{self}"
+        return f"{dtypes.package}.{self}"
 
 
 contiguous_format = MemoryFormat("contiguous_format")

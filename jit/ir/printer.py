@@ -213,7 +213,9 @@ def _template(item: Any, node: Node | None, numbers: _Numbers) -> str:
 def _leaf(value: Any) -> str:
     if isinstance(value, (np.ndarray, np.generic)) and _dtype_of(value):
         return _array_text(np.asarray(value))
-    if isinstance(value, (bool, int, float, str, bytes, DType, Type)) or value is None:
+    if isinstance(value, DType):
+        return f"jit.{value.name}"
+    if isinstance(value, (bool, int, float, str, bytes, Type)) or value is None:
         return str(value) if isinstance(value, Type) else repr(value)
     if isinstance(value, complex):
         return f"complex({value.real!r}, {value.imag!r})"

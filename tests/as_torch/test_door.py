@@ -183,6 +183,32 @@ if __name__ == "__main__":
 """
 
 
+PRINTED = """
+import jit, torch
+print(torch.float32, torch.ones(2, 3).shape, torch.strided, repr(torch.channels_last))
+print(str(torch.ones(1).half().dtype) == "torch.float16", torch.zeros(1, dtype=torch.float64))
+print(torch.ones(2, 2).max(0))
+@jit.trace
+def f(x):
+    return x.to(torch.float64) + 1
+for _ in range(3):
+    f(torch.ones(2))
+print("jit.float64" in str(f.graph), jit.ir.parse(str(f.graph)) is not None)
+"""
+
+
+def test_what_torch_has_prints_as_torchs(start):
+    done = start(PRINTED)
+    assert done.stdout.splitlines() == [
+        "torch.float32 torch.Size([2, 3]) torch.strided torch.channels_last",
+        "True tensor([0.], dtype=torch.float64)",
+        "torch.return_types.max(",
+        "values=tensor([1., 1.]),",
+        "indices=tensor([0, 0]))",
+        "True True",
+    ], done.stderr
+
+
 def test_other_processes_find_the_door(start):
     done = start(PROCESSES)
     assert done.stdout.splitlines() == ["('Net', True)", "b'tensor(2.)\\n'"], done.stderr
