@@ -528,3 +528,35 @@ def test_kernels_and_profile():
     assert row.bytes == 4 * (64 * 32 + 32 * 96 + 96 + 64 * 96)
     assert len(profile.lines) == 2
     assert sum(line.flops for line in profile.lines) == pytest.approx(row.flops)
+
+
+def _behind_a_sum(x, y, w):
+    return _smoothed(x.exp(), w) * y + _smoothed(x, w)
+
+
+def _behind_its_own_image(x, y, w):
+    image = _smoothed(x, w)
+    return _smoothed(image, w) * y + image
+
+
+def _smoothed(x, w):
+    return jit.nn.functional.conv2d(x, w, padding=w.shape[2] // 2, groups=len(w))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 4])
+@pytest.mark.parametrize("f", [_behind_a_sum, _behind_its_own_image])
+@pytest.mark.parametrize("sizes", [*((batch, 3, 64, 64) for batch in range(2, 9)), (16, 3, 32, 32), (12, 5, 32, 32)])
+def test_scratch_memory_never_lies_where_an_operand_does(sizes, f, threads, monkeypatch):
+    """Tiles of all threads together are as large as a result, for some of these sizes: see `_place_temporaries`."""
+    monkeypatch.undo()  # tiles as they are
+    monkeypatch.setenv("JIT_NUM_THREADS", str(threads))
+    rng = np.random.default_rng(3)
+    x, y = (jit.from_numpy(rng.uniform(-1, 1, sizes).astype(np.float32)) for _ in range(2))
+    w = jit.from_numpy(rng.uniform(0, 1 / 60, (sizes[1], 1, 11, 11)).astype(np.float32))
+    traced = jit.trace(f)
+    with jit.no_grad():
+        for _ in range(4):
+            found = traced(x, y, w)
+        assert "by tiles" in str(traced.profile(x, y, w)) or sizes[0] == 2
+        exact = f(x.double(), y.double(), w.double())
+        np.testing.assert_allclose(found.numpy(), exact.numpy(), atol=1e-5)

@@ -60,7 +60,10 @@ class SlotArena:
 
 @estimating()
 def slots_of(lowering: StretchLowering) -> Slots:
-    """Slots for the temporaries of a stretch; one that dies where another of its size is made may hand its slot on."""
+    """Slots for the temporaries of a stretch; one that dies where another of its size is made may hand its slot on.
+
+    Scratch memory, which ends where it begins, gets none from others: a step fills it before it has read its operands.
+    """
     arena = SlotArena()
     slots = Slots(arena.sizes)
     starting, ending = _lives(lowering)
@@ -68,7 +71,8 @@ def slots_of(lowering: StretchLowering) -> Slots:
         handed: set[int] = set()
         dying = [b for i in step.reusable if (b := step.operands[i].block) in ending.get(number, ())]
         for block in starting.get(number, ()):
-            heir = next((b for b in dying if hash(b.nbytes) == hash(block.nbytes) and b.nbytes == block.nbytes), None)
+            alike = (b for b in dying if hash(b.nbytes) == hash(block.nbytes) and b.nbytes == block.nbytes)
+            heir = next(alike, None) if block.last > number else None
             if heir is not None:
                 dying.remove(heir)
                 slot = slots.numbers[heir]

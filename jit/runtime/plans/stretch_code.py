@@ -139,7 +139,10 @@ def base_of(block: MemoryBlock, stretch: Stretch) -> int:
 
 
 def _place_temporaries(lowering: StretchLowering, gap: int) -> int:
-    """Give every temporary its offset: one that dies where another of its size is made hands its memory on."""
+    """Give every temporary its offset: one that dies where another of its size is made hands its memory on.
+
+    Scratch memory, which ends where it begins, inherits none: a step fills it before it has read its operands.
+    """
     arena = Arena(gap)
     starting: dict[int, list[MemoryBlock]] = {}
     ending: dict[int, list[MemoryBlock]] = {}
@@ -151,7 +154,8 @@ def _place_temporaries(lowering: StretchLowering, gap: int) -> int:
     for number, step in enumerate(lowering.steps):
         free = [b for i in step.reusable if (b := step.operands[i].block).last == number]
         for block in starting.get(number, ()):
-            heir = next((b for b in free if b.nbytes == block.nbytes and b not in handed), None)
+            alike = (b for b in free if b.nbytes == block.nbytes and b not in handed)
+            heir = next(alike, None) if block.last > number else None
             if heir is None:
                 block.offset = arena.take(block.nbytes)
             else:
