@@ -86,8 +86,10 @@ def facts(thing: Any, seen: Any = None) -> Any:
         return ("again", list(seen).index(id(thing)))
     seen[id(thing)] = thing
     if isinstance(thing, jit.Tensor):
-        about = (type(thing), thing._requires_grad, id(thing._grad_fn), thing._storage.version, thing._array.shape)
-        return (id(thing), *about, thing._array.tobytes(), facts(thing._grad, seen), facts(vars(thing), seen))
+        held = thing._array  # None for a parameter that does not know its sizes yet
+        values = None if held is None else (held.shape, held.tobytes())
+        about = (type(thing), thing._requires_grad, id(thing._grad_fn), thing._storage.version, values)
+        return (id(thing), *about, facts(thing._grad, seen), facts(vars(thing), seen))
     if isinstance(thing, dict):
         return (id(thing), [(facts(k, seen), facts(v, seen)) for k, v in thing.items()])
     if isinstance(thing, (list, tuple, collections.deque, set)):
