@@ -209,7 +209,7 @@ def _run_parts(op: Op, values: Sequence[Any]) -> Any:
 
 
 def _disown_views(result: Any, values: Sequence[Any]) -> None:
-    """Let a result that views memory which nobody else can reach be no view: by a body for numpy it would not be one."""
+    """Let a result that views memory which nobody else can reach be no view, as it is by a body for numpy."""
     results = unpack(result)
     for tensor in results:
         if isinstance(tensor, Tensor) and tensor._viewed is not None and _is_alone(tensor, results, values):

@@ -10,9 +10,14 @@ Note [Budget]
       untraced, and a function with many branches that are used often gets them all in time. A recorded call that ends
       in an error of the function's counts like the others.
     * A function that does what no recording can repeat is recorded twice, and from its third call on runs as it is,
-      without a look at its arguments. Its state may settle, so it is tried again after every 100 calls. If other calls
-      of it could be kept, only those of the same key rest, or all new ones when 8 were not kept. With `strict=True` all
-      calls are recorded, since those that cannot be kept are errors.
+      without a look at its arguments. Its state may settle, so it is tried again at its calls 100, 200, 400, and so on:
+      a recording of a small function costs far more than 100 calls, and at call n all of these have cost but log n of
+      them. If other calls of it could be kept, only those of the same key rest, or all new ones when 8 were not kept.
+      With `strict=True` all calls are recorded, since those that cannot be kept are errors.
+    * To look at a call costs time as well, and it is in vain where neither a recording serves the call nor a new one is
+      allowed. After four such calls in a row the next 2, 4, 8, ... calls run as they are, but no more of them than it
+      takes for looking to have a tenth of their time: a function that runs for long may be looked at each time. The
+      next call that a recording answers begins this anew.
 
     Sizes that are baked in are recorded when they come a second time (Note [Families]); 64 keys, and 8 paths of one
     key, are the most that is kept at all.
@@ -31,6 +36,10 @@ LOST = 2
 """The number of recordings that may turn out to be of no use for a reason, or for a key, before it costs calls."""
 MOST_LOST = 8
 """The same number for a function of which other calls have been kept."""
+IN_VAIN = 4
+"""The number of calls in a row that are looked at in vain before others are not looked at."""
+SHARE = 10
+"""The time of calls for each unit of time that goes into looking at them in vain."""
 
 
 class Budget:
@@ -50,6 +59,8 @@ class Budget:
         """Calls that ran as they are."""
         self.resting = 0
         """The number of calls to come that run as they are whatever they are."""
+        self._in_vain = self._hits_before = 0
+        """The number of calls in a row that were looked at in vain, and of hits when the last one was."""
         self._hits = hits
         self._is_strict = is_strict
         self._lost: Counter[str] = Counter()
@@ -69,7 +80,7 @@ class Budget:
         if not lost:
             return False
         most = max(self._lost.values()) if lost == self.made else 0
-        return most >= self._allowed(LOST) or lost >= self._allowed(MOST_LOST)
+        return most >= LOST + self._tries() or lost >= MOST_LOST + self._tries()
 
     def refuses(self, lost: int = 0) -> str | None:
         """Why a call is not to be recorded, in words that fit behind "because"; None if it may be.
@@ -79,10 +90,10 @@ class Budget:
         """
         if self._is_strict:
             return None
-        if self.has_given_up or lost >= self._allowed(LOST):
+        if self.has_given_up or lost >= LOST + self._tries():
             return "it does what a recording cannot repeat in every call"
         recorded = self.made + self.failed
-        if recorded - self._forgiven >= self._allowed(AT_ONCE):
+        if recorded - self._forgiven >= AT_ONCE + self.calls // PRICE:
             return f"it has been recorded {recorded} times in {self.calls} calls, more than these pay for"
         return None
 
@@ -90,10 +101,22 @@ class Budget:
         """Note that a recording was not kept."""
         self._lost[reason] += 1
 
-    def rest(self) -> None:
-        """Let calls run as they are until another recording is paid for, if there is nothing that could answer them."""
-        if self._lost.total() == self.made:
-            self.resting = PRICE - self.calls % PRICE
+    def rest(self, looked: float = 0.0, ran: float = 1.0) -> None:
+        """Let calls run as they are for a while, after one that was looked at in vain.
+
+        Args:
+            looked: The seconds that the look at it took.
+            ran: The seconds that it ran.
+        """
+        if self._lost.total() == self.made:  # nothing could answer them
+            self.resting = (PRICE << self._tries()) - self.calls
+            return
+        hits = self._hits()
+        self._in_vain = self._in_vain + 1 if hits == self._hits_before else 1
+        self._hits_before = hits
+        if self._in_vain > IN_VAIN:
+            most = min(PRICE, int(SHARE * looked / max(ran, 1e-9)))
+            self.resting = min(most, 1 << min(self._in_vain - IN_VAIN, PRICE))
 
     def renew(self) -> None:
         """Let it have as many recordings at once as a new function: somebody has changed what it does."""
@@ -105,5 +128,6 @@ class Budget:
         self.made = self.failed = self.untraced = 0
         self.renew()
 
-    def _allowed(self, free: int) -> int:
-        return free + self.calls // PRICE
+    def _tries(self) -> int:
+        """The number of calls 100, 200, 400, ... so far, at which what was not kept is worth another try."""
+        return (self.calls // PRICE).bit_length()

@@ -15,6 +15,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -150,11 +151,13 @@ class TracedFunction(Watched):
         if context.TRACE.get() is not None or not self.enabled or context.SAVING.get() is not None:
             return self._function(*args, **kwargs)  # hooks on what is saved see what eager mode saves
         if self._budget.resting > 0:
-            self._budget.resting -= 1
-            return self._run_alone(args, kwargs)
+            return self._run_unseen(args, kwargs)
+        began = time.perf_counter()
         call = self._taken_apart(args, kwargs)
+        call.began = began
         if call.promoted and self._dynamic is None and self._frequent.include(call):
             call = self._taken_apart(args, kwargs, promotes=False)
+            call.began = began
         entry = self._cache.get(call.key)
         general = self._general_entry(call) if entry is None or self._cache.sizes.counts_are_open else None
         if entry is None and general is None and self._promote_varying(call):
@@ -273,11 +276,23 @@ class TracedFunction(Watched):
             )
         if not self._budget.has_given_up:  # else it has been said why calls are not kept
             self._explain_untraced(call, why)
-        self._budget.rest()
-        return self._run_alone(call.args, call.kwargs)
+        looked = time.perf_counter()
+        result = self._run_alone(call.args, call.kwargs)
+        self._budget.rest(looked - call.began, time.perf_counter() - looked)
+        self._shortcuts.is_resting = self._budget.resting > 0
+        return result
+
+    def _run_unseen(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """Run the function without a look at the call, while the budget lets calls rest."""
+        self._budget.resting -= 1
+        if self._budget.resting <= 0:
+            self._shortcuts.is_resting = False
+        return self._run_alone(args, kwargs)
 
     def _run_alone(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         self._budget.untraced += 1
+        if recollection() is None:
+            return self._function(*args, **kwargs)
         with recalling(None):
             return self._function(*args, **kwargs)
 

@@ -70,7 +70,7 @@ def test_written_results_have_the_gradients_of_written_copies(composite: str, wr
     function = jit.trace(run) if traced else run
     for _ in range(3):
         assert agree(gradients(function), wanted)
-    assert not traced or function.hits  # type: ignore[attr-defined]
+    assert not traced or function.hits  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("traced", [False, True])

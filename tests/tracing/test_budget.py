@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import jit
-from jit.tracing.budget import AT_ONCE, LOST, MOST_LOST, PRICE, Budget
+from jit.tracing.budget import AT_ONCE, LOST, MOST_LOST, PRICE, SHARE, Budget
 
 pytestmark = pytest.mark.filterwarnings("ignore:.* runs untraced from now on")
 
@@ -68,6 +68,30 @@ def test_a_function_of_which_something_is_kept_may_lose_more() -> None:
     assert not budget.resting, "what is kept can still answer"
 
 
+def test_looks_in_vain_become_rare() -> None:
+    hits = [0]
+    budget = Budget(lambda: hits[0])
+    budget.made, budget.resting = 8, 0
+    rests = []
+    for _ in range(11):
+        budget.rest(looked=1.0, ran=0.2)
+        rests.append(budget.resting)
+    assert rests == [0, 0, 0, 0, 2, 4, 8, 16, 32, SHARE * 5, SHARE * 5], "a tenth of the time"
+    hits[0] += 1
+    budget.resting = 0
+    budget.rest(looked=1.0, ran=0.2)
+    assert budget.resting == 0, "a recording has answered a call"
+
+
+@pytest.mark.parametrize("ran, longest", [(0.0, PRICE), (1e-6, PRICE), (10.0, 1), (11.0, 0), (1e9, 0)])
+def test_what_runs_for_long_may_be_looked_at(ran: float, longest: int) -> None:
+    budget = Budget()
+    budget.made = 1
+    for _ in range(300):
+        budget.rest(looked=1.0, ran=ran)
+    assert budget.resting == longest
+
+
 def test_strict_functions_are_always_recorded() -> None:
     budget = Budget(is_strict=True)
     budget.made = 10 * AT_ONCE
@@ -100,12 +124,15 @@ class Counter:
 
 
 @pytest.mark.parametrize("make", [lambda: draws, lambda: counts, Counter], ids=["draws", "counts", "an attribute"])
-def test_what_cannot_be_kept_is_recorded_twice_and_then_once_for_100_calls(make: Callable[[], Any]) -> None:
+def test_what_cannot_be_kept_is_recorded_twice_and_then_ever_more_rarely(make: Callable[[], Any]) -> None:
     f = jit.trace(make())
-    for number in range(1, 5 * PRICE + 1):
+    recorded: list[int] = []
+    for number in range(20 * PRICE):
+        before = f.misses
         f(jit.ones(2))
-        assert f.misses <= LOST + number // PRICE
-    assert f.misses == LOST + 4 and f.hits == 0 and "which a recording cannot repeat" in f.explain()
+        recorded += [number] * (f.misses - before)
+    assert recorded == [0, 1, PRICE, 2 * PRICE, 4 * PRICE, 8 * PRICE, 16 * PRICE]
+    assert f.hits == 0 and "which a recording cannot repeat" in f.explain()
 
 
 def test_what_cannot_be_kept_is_not_looked_at_while_it_rests(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,7 +175,7 @@ def test_what_settles_is_kept_in_the_end() -> None:
 
     for _ in range(2 * PRICE):
         f(jit.ones(2))
-    assert f.hits == PRICE - LOST and f.misses == LOST + 1
+    assert f.hits == PRICE - 1 and f.misses == LOST + 1
 
 
 def test_other_calls_of_it_are_kept() -> None:
@@ -180,6 +207,60 @@ def test_a_strict_function_goes_on_refusing() -> None:
     for _ in range(AT_ONCE + 5):
         with pytest.raises(jit.TraceError, match="which a recording cannot repeat"):
             f(jit.ones(2))
+
+
+def looks(f: Any, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """A list that grows with each call of a traced function that is looked at."""
+    found: list[Any] = []
+    take_apart = f._prepare
+
+    def look(*given: Any, **how: Any) -> Any:
+        found.append(given)
+        return take_apart(*given, **how)
+
+    monkeypatch.setattr(f, "_prepare", look)
+    return found
+
+
+def by_elements(x: Any) -> Any:
+    for number, element in enumerate(x.tolist()):
+        x = x + number if element > 0 else x
+    return x
+
+
+def by_text(x: Any, text: str = "") -> Any:
+    return x * len(text)
+
+
+@pytest.mark.parametrize("function", [by_elements, by_text])
+def test_calls_that_nothing_serves_are_looked_at_rarely(
+    function: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw = random.Random(0)
+    calls = [jit.tensor([draw.choice([-1.0, 1.0]) for _ in range(20)]) for _ in range(400)]
+    more: Any = (lambda number: (str(number),)) if function is by_text else lambda number: ()
+    f = jit.trace(function)
+    for number, x in enumerate(calls[:100]):
+        assert f(x, *more(number)).tolist() == function(x, *more(number)).tolist()
+    found = looks(f, monkeypatch)
+    for number, x in enumerate(calls[100:], 100):
+        assert f(x, *more(number)).tolist() == function(x, *more(number)).tolist()
+    assert len(found) < 100
+
+
+def test_calls_that_recordings_serve_again_are_served() -> None:
+    f = jit.trace(lambda x, text: x * len(text))
+    for number in range(100):
+        f(jit.ones(2), "a" * number)
+    before = f.hits
+    for _ in range(3 * PRICE):
+        assert f(jit.ones(2), "a").tolist() == [1, 1]
+    assert f.hits > before + PRICE
+    f.enabled = False
+    hits = f.hits
+    assert f(jit.ones(2), "a").tolist() == [1, 1] and f.hits == hits
+    f.enabled = True
+    assert f(jit.ones(2), "a").tolist() == [1, 1] and f.hits == hits + 1
 
 
 # -- functions with many recordings ------------------------------------------------------------------------------

@@ -33,6 +33,7 @@ class ShortcutList:
         """The shortcuts that calls may take: all that are kept, or none. It is always the same list, which calls go
         through without a lock: at worst one tries a shortcut that is not for it, and goes the long way."""
         self._is_open = True
+        self._is_resting = False
         self._is_current = is_current
         self._earlier_hits = 0
         """The calls that have taken shortcuts which are kept no longer."""
@@ -52,7 +53,22 @@ class ShortcutList:
     def is_open(self, value: bool) -> None:
         with self._lock:
             self._is_open = value
-            self.open[:] = self.kept if value else ()
+            self._fill()
+
+    @property
+    def is_resting(self) -> bool:
+        """Whether no call may take one for the time being, since those before have all tried in vain."""
+        return self._is_resting
+
+    @is_resting.setter
+    def is_resting(self, value: bool) -> None:
+        if value != self._is_resting:
+            with self._lock:
+                self._is_resting = value
+                self._fill()
+
+    def _fill(self) -> None:
+        self.open[:] = self.kept if self._is_open and not self._is_resting else ()
 
     def shorten(self, call: TracedCall, recording: Recording, inputs: Sequence[Any]) -> None:
         """Let further calls like this one take a shortcut to the recording that it has run, if there is one.
@@ -77,11 +93,11 @@ class ShortcutList:
         with self._lock:
             self._earlier_hits += sum(hits(old) for old, _ in self.kept[SHORTCUTS - 1 :])
             self.kept = ((short, recording), *self.kept[: SHORTCUTS - 1])
-            self.open[:] = self.kept if self._is_open else ()
+            self._fill()
 
     def clear(self) -> None:
         """Forget all shortcuts, and how often they were taken."""
         with self._lock:
-            self.kept = ()
-            self.open.clear()
+            self.kept, self._is_resting = (), False
+            self._fill()
             self._earlier_hits = 0

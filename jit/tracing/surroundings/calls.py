@@ -61,6 +61,8 @@ class TracedCall:
     key: Key
     promoted: Sequence[tuple[str, Any]]
     """The promoted numbers among the arguments, by name."""
+    began: float = 0.0
+    """The time at which it came."""
     raised: Exception | None = None
     """The first error that an operator of a recording has raised, until the call is answered."""
 
