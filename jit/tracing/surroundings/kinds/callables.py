@@ -12,8 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from jit.eager.tensors import Tensor
-
 from ..descriptions import said_of_function, said_of_property
 from ..facts import GenerationOf
 from ..footprints import Footprint
@@ -89,7 +87,7 @@ class Partials(ObjectKind):
 
 
 class CachedFunctions(ObjectKind):
-    """Functions that keep their results: the function inside, and what an unbounded cache keeps."""
+    """Functions that keep their results: the function inside, and what the cache keeps."""
 
     called = "a cached function"
     types = (functools._lru_cache_wrapper,)
@@ -101,14 +99,43 @@ class CachedFunctions(ObjectKind):
     def below(self, prefix: str, value: Any, footprint: Footprint) -> Iterator[Child]:
         yield from wrapped_by(prefix, value)
         for number, kept in enumerate(_kept_results(value)):
-            yield f"{prefix}{number}", Itself(kept), None
+            if not _is_settled(kept):
+                yield f"{prefix}{number}", Itself(kept), None
 
 
 def _kept_results(cached: Any) -> list[Any]:
-    """The results that an unbounded cache keeps; a bounded one cannot be looked into."""
-    tables = [table for table in gc.get_referents(cached) if type(table) is dict and table is not vars(cached)]
-    held = (thing for table in tables for thing in table.values())
-    return [thing for thing in held if is_a(thing, (Tensor, tuple, list, dict))]
+    """The results that a cache keeps, the first one that was made first.
+
+    A cache is a dict. If it is bounded, the keys lead to links of a list, which show nothing; but the cache tells the
+    collector of garbage the key, the result and the class of each link.
+    """
+    info, held = cached.cache_info(), gc.get_referents(cached)
+    tables = [table for table in held if type(table) is dict and table is not vars(cached)]
+    if info.maxsize is None:
+        return [result for table in tables for result in table.values()]
+    links = [(id(key), result) for key, result, kind in zip(held, held[1:], held[2:]) if kind is _Link]
+    linked = dict(links[: info.currsize])
+    keys = [id(key) for table in tables for key, link in table.items() if type(link) is _Link]
+    ordered = [linked.pop(key) for key in keys if key in linked]
+    return [*ordered, *linked.values()]  # the key of a link may be a number that stood for the one in the dict
+
+
+def _class_of_links() -> type:
+    """The class of the links in bounded caches, which has no name."""
+    sample = functools.lru_cache(1)(abs)
+    sample(0)
+    tables = [table for table in gc.get_referents(sample) if type(table) is dict]
+    return next(type(link) for table in tables for key, link in table.items() if key == 0 and key is not False)
+
+
+_Link = _class_of_links()
+
+
+def _is_settled(value: Any) -> bool:
+    """Whether nobody can change a value: a plain one, or a tuple of such."""
+    if type(value) is tuple:
+        return all(map(_is_settled, value))
+    return is_a(value, PLAIN)
 
 
 class Properties(ObjectKind):
