@@ -19,12 +19,12 @@ import sys
 import time
 import traceback
 import warnings
+from collections.abc import Iterator
 from importlib import metadata
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
-from unittest.mock import MagicMock
 
 import draws
 import numpy as np
@@ -95,6 +95,41 @@ class MockFinder:
         """Nothing has to run."""
 
 
+class Nothing:
+    """An object that computes nothing: it takes every call, and keeps none of it, so that its callers can be traced."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self
+
+    __getitem__ = __enter__ = __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __call__
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        pass
+
+    def __exit__(self, *error: Any) -> None:
+        pass
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __index__(self) -> int:
+        return 1
+
+    def __float__(self) -> float:
+        return 1.0
+
+
 class _Everything(type):
     """The type of classes that have every attribute."""
 
@@ -109,17 +144,22 @@ class Mocked(metaclass=_Everything):
         pass
 
     def __getattr__(self, name: str) -> Any:
-        return MagicMock(name=name)
+        return Nothing()
 
 
 def _mocked(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
-    return _Everything(name, (Mocked,), {}) if name[0].isupper() else MagicMock(name=name)
+    return _Everything(name, (Mocked,), {}) if name[0].isupper() else Nothing()
 
 
 def _needs_torch(name: str) -> bool:
-    """Whether a package is installed that works with torch alone, so that a mock has to come before it."""
+    """Whether a module is part of torch, or of a package that is installed and works with torch alone.
+
+    A mock has to come before such a module.
+    """
+    if name.startswith("torch."):
+        return True
     try:
         return any(re.match(r"torch\b", each) for each in metadata.requires(name) or ())
     except metadata.PackageNotFoundError:

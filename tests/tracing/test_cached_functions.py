@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -133,3 +135,22 @@ def test_results_that_are_dicts_are_not_taken_for_the_cache() -> None:
     assert f(jit.ones(1)).item() == 6
     inner[0] = 1.0
     assert f(jit.ones(1)).item() == 3
+
+
+@pytest.mark.parametrize("package, grows", [("einops", False), ("another", True)])
+def test_caches_of_harmless_packages_say_nothing(package: str, grows: bool, tmp_path: Path) -> None:
+    path = tmp_path / "site-packages" / package / "__init__.py"
+    path.parent.mkdir(parents=True)
+    path.write_text(
+        "import functools\n@functools.lru_cache\ndef kept(n): return [2 * n]\ndef doubled(n): return kept(n)[0]\n"
+    )
+    spec: Any = importlib.util.spec_from_file_location(f"{package}_of_this_test", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    doubled = module.doubled
+    doubled(3)
+    f = jit.trace(lambda x: x * doubled(3))
+    f(jit.ones(2))
+    doubled(4)
+    assert f(jit.ones(2)).tolist() == [6, 6]
+    assert f.hits == (0 if grows else 1)

@@ -3,7 +3,8 @@
 Note [Harmless modules]
     Code of Python's library is watched as the user's is, unless its module is one of `HARMLESS`: what such a module
     keeps for itself - caches, registries of types, handlers of a log - says nothing about results. The attributes that
-    its code looks up in the user's objects count all the same.
+    its code looks up in the user's objects count all the same. Of other packages `HARMLESS_PACKAGES` are such: einops
+    keeps what it has found out about patterns and shapes, and its caches grow with each new size.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ HARMLESS = frozenset({
     "struct", "subprocess", "tempfile", "textwrap", "threading", "token", "tokenize", "traceback", "types",
     "typing", "unicodedata", "uuid", "warnings", "weakref", "zipimport",
 })  # fmt: skip
-"""Modules of Python's library whose globals are not watched; numpy and this package belong here, too."""
+"""Modules of Python's library whose globals are not watched."""
+HARMLESS_PACKAGES = ("numpy", "ml_dtypes", "einops")
+"""Other packages of which the same holds, besides this one."""
 DULL = ("logging", "re", "types", "warnings")
 """Packages whose objects have state of their own that says nothing about a function's results."""
 WITH_STATE = ("nn", "optim", "amp", "sparse")
@@ -60,7 +63,7 @@ def is_ours(path: str) -> bool:
 @functools.cache
 def is_harmless(path: str) -> bool:
     """Whether the globals of the module in a file say nothing about results; see Note [Harmless modules]."""
-    if is_ours(path) or path.startswith("<frozen") or _is_numpy(path):
+    if is_ours(path) or path.startswith("<frozen") or _is_of_harmless_package(path):
         return True
     if not is_foreign(path):
         return False
@@ -75,8 +78,8 @@ def is_users(path: str) -> bool:
     return not is_foreign(path) and not any(f"{os.sep}{name}{os.sep}" in path for name in _PACKAGES)
 
 
-def _is_numpy(path: str) -> bool:
-    is_inside = f"{os.sep}numpy{os.sep}" in path or f"{os.sep}ml_dtypes{os.sep}" in path
+def _is_of_harmless_package(path: str) -> bool:
+    is_inside = any(f"{os.sep}{name}{os.sep}" in path for name in HARMLESS_PACKAGES)
     return is_inside and any(name in path for name in _PACKAGES)
 
 
