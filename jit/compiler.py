@@ -16,7 +16,9 @@ from jit.tracing.decorator import trace
 
 
 class EagerFallback:
-    """A traced function that gives up tracing, with a warning, where the function cannot be traced.
+    """A traced function that gives up tracing where the function cannot be traced.
+
+    What a call has changed until that turned out is put back before the function runs as it is.
 
     Args:
         function: A function or a Module.
@@ -26,6 +28,7 @@ class EagerFallback:
     def __init__(self, function: Callable[..., Any], **options: Any) -> None:
         self.function = function
         self.traced = trace(function, **options)
+        self.traced.takes_back = True
         self.refusal: TraceError | None = None
         """The error with which tracing ended."""
 

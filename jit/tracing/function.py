@@ -12,6 +12,7 @@ A call goes through `TracedFunction` from top to bottom until it has its result:
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import os
@@ -23,7 +24,7 @@ from jit.eager import context
 from jit.eager.pytree import ObjectError, too_deep
 from jit.eager.tensors import Tensor
 from jit.ir import Graph
-from jit.ir.errors import Error, UsageError
+from jit.ir.errors import Error, TraceError, UsageError
 from jit.late import Provided
 
 from .answers import Answers
@@ -48,6 +49,7 @@ from .recordings.shapes import Dims
 from .shortcuts.shortcuts import NOTHING
 from .sizes import SizeFamilies
 from .surroundings.calls import Entry, Key, TracedCall
+from .surroundings.snapshots import taken_back
 from .surroundings.surroundings import Surroundings, Watched
 from .taking_apart import take_apart
 
@@ -95,6 +97,8 @@ class TracedFunction(Watched):
         self._has_warned = self._has_complained = False
         self.keep_examples = False
         """Whether recordings keep copies of the arrays that they were made with."""
+        self.takes_back = False
+        """Whether a call that cannot be traced leaves nothing behind, so that the function can run as it is."""
         self.open_sizes = False
         """Whether recordings are for looking at, and may leave open what sizes depend on elements."""
 
@@ -253,7 +257,8 @@ class TracedFunction(Watched):
     @patience()
     def _record_alone(self, entry: Entry, call: TracedCall) -> Any:
         vary = self._items_vary
-        made = self._recorder.record(call, self.where, self.keep_examples, self.open_sizes, items_vary=vary)
+        with self._taken_back(call) if self.takes_back else contextlib.nullcontext():
+            made = self._recorder.record(call, self.where, self.keep_examples, self.open_sizes, items_vary=vary)
         self._items_vary = vary or needs_items(made.recording.trace)
         self._last = made.kept  # also if it is refused: `graph` shows what was recorded
         why = self._explanation.details
@@ -264,6 +269,10 @@ class TracedFunction(Watched):
             self._has_complained = True
             context.warn(complaint(self.__name__, self.where(), why, self._surroundings.promotions.baked_in))
         return result
+
+    def _taken_back(self, call: TracedCall) -> contextlib.AbstractContextManager[None]:
+        """A block that leaves nothing behind of a call that cannot be traced."""
+        return taken_back(TraceError, self._function, self._owner, call.args, call.kwargs)
 
     def _run_untraced(self, call: TracedCall, lost: int = 0) -> Any:
         """Run the function as it is; `lost` recordings of the call's key were not kept."""

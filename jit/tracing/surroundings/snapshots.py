@@ -75,16 +75,46 @@ def preserved(function: Any, owner: Any = None, *arguments: Any) -> Iterator[Non
         snapshot.restore()
 
 
-class _Snapshot:
-    """The state of before, to be put back."""
+@contextlib.contextmanager
+def taken_back(error: type[Exception], function: Any, owner: Any, *arguments: Any) -> Iterator[None]:
+    """Put back whatever a call of `function` within this block has changed, if it ends in such an error.
 
-    def __init__(self, function: Any, owner: Any, arguments: Sequence[Any]) -> None:
+    Args:
+        error: The class of the error, which is raised all the same.
+        function: The function that will be called.
+        owner: The network module that it belongs to.
+        arguments: The arguments that it will be called with, nested in any way.
+    """
+    snapshot = _Snapshot(function, owner, arguments, renumbers=False)
+    token = NOTES.set(snapshot.memory)
+    try:
+        try:
+            yield
+        finally:
+            NOTES.reset(token)
+    except error:
+        snapshot.restore()
+        raise
+
+
+class _Snapshot:
+    """The state of before, to be put back.
+
+    Args:
+        function: The function that will be called.
+        owner: The network module that it belongs to.
+        arguments: The arguments of the call.
+        renumbers: Whether storages that are written to count their versions from another number.
+    """
+
+    def __init__(self, function: Any, owner: Any, arguments: Sequence[Any], renumbers: bool = True) -> None:
         around = Surroundings(function, owner).reach()
         given = View([("argument", Itself(arguments))])
         hooks = View([("a hook", Itself(hook)) for hook in _hooks_of((around, given))])
         views = (around, given, hooks)
         tensors = _with_relatives([t for view in views for t in view.tensors if isinstance(t, Tensor) and t.defined])
-        self.memory = _SnapshotMemory(tensors, [t for t in given.tensors if isinstance(t, Tensor) and t.defined])
+        arguments = [t for t in given.tensors if isinstance(t, Tensor) and t.defined]
+        self.memory = _SnapshotMemory(tensors, arguments, renumbers)
         generators = {default_generator(), *(g for view in views for g in view.tensors if isinstance(g, Generator))}
         objects = [function, owner, *tensors, *(thing for view in views for thing in view.objects())]
         self._undo: list[Undo] = [*map(_random, generators), *_shared_random(), *_modes()]
@@ -103,8 +133,9 @@ class _Snapshot:
 class _SnapshotMemory(Effects):
     """Notes of the tensors that are written to, and of the versions of their storages before that."""
 
-    def __init__(self, known: Sequence[Tensor], arguments: Sequence[Tensor]) -> None:
+    def __init__(self, known: Sequence[Tensor], arguments: Sequence[Tensor], renumbers: bool) -> None:
         super().__init__()
+        self._renumbers = renumbers
         self._owners = {id(owner): owner for owner in (_owner_of(tensor._array) for tensor in known)}
         self._kept: dict[Storage, None] = {}
         """Storages that are kept alive, since their memory belongs to a tensor that was there before."""
@@ -127,7 +158,8 @@ class _SnapshotMemory(Effects):
             self._kept[storage] = None
         if storage not in self._versions:
             self._versions[storage] = (storage.version, storage.writer)
-            storage.version = fresh_version()
+            if self._renumbers:
+                storage.version = fresh_version()
 
     def restore(self) -> None:
         """Put back elements, versions and generators."""
