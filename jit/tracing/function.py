@@ -17,7 +17,7 @@ import functools
 import inspect
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from jit.eager import context
@@ -270,9 +270,20 @@ class TracedFunction(Watched):
             context.warn(complaint(self.__name__, self.where(), why, self._surroundings.promotions.baked_in))
         return result
 
-    def _taken_back(self, call: TracedCall) -> contextlib.AbstractContextManager[None]:
-        """A block that leaves nothing behind of a call that cannot be traced."""
-        return taken_back(TraceError, self._function, self._owner, call.args, call.kwargs)
+    @contextlib.contextmanager
+    def _taken_back(self, call: TracedCall) -> Iterator[None]:
+        """A block that leaves nothing behind of a call that cannot be traced, or says what it leaves."""
+        try:
+            with taken_back(TraceError, self._function, self._owner, call.args, call.kwargs):
+                yield
+        except TraceError:
+            left = call.world.effect()
+            if left is not None:
+                context.warn(
+                    f"{self.__name__} cannot be traced, and runs anew as it is; but the call {left}, which has not "
+                    "been put back. Do that outside of it"
+                )
+            raise
 
     def _run_untraced(self, call: TracedCall, lost: int = 0) -> Any:
         """Run the function as it is; `lost` recordings of the call's key were not kept."""

@@ -157,6 +157,20 @@ def test_lists_among_the_arguments() -> None:
     assert [call(jit.ones(1), seen).item() for _ in range(4)] == [1, 2, 3, 4] and seen == [0, 1, 2, 3]
 
 
+def test_what_cannot_be_taken_back_is_told() -> None:
+    words = iter(range(10))
+    call = jit.compile(lambda x: float((x * next(words)).numpy()))
+    with pytest.warns(UserWarning, match=r"runs anew as it is; but the call may take from the iterator words"):
+        call(jit.ones(()))
+
+
+@pytest.mark.parametrize("effect", EFFECTS)
+def test_what_is_taken_back_is_not_told(effect: str, recwarn: pytest.WarningsRecorder) -> None:
+    worker = Worker(EFFECTS[effect], ENDS["reads elements"])
+    jit.compile(worker)(jit.ones(4, 3))
+    assert not [each for each in recwarn if "runs anew" in str(each.message)]
+
+
 def test_errors_of_the_function_are_no_refusals() -> None:
     def function(x: Any) -> Any:
         LOG.append(1)

@@ -1,4 +1,4 @@
-"""The world as it was before a function ran: what `trace(example_inputs=...)`, exports and `jit.verify` leave behind.
+"""The world as it was before a function ran, to which exports, `jit.verify` and refused calls of `jit.compile` return.
 
 Note [Snapshots]
     Elements are copied when they are first written to (see jit.eager.effects), arguments and small tensors at once,
