@@ -136,7 +136,8 @@ _load, _loadable = _late(
     },
     (
         "amp", "artifacts", "backends", "compiler", "distributions", "export", "fft", "files", "func", "fx", "hub",
-        "inspection", "linalg", "nn", "onnx", "optim", "overrides", "passes", "quasirandom", "random", "runtime",
+        "inspection", "linalg", "masked", "nn", "onnx", "optim", "overrides", "passes", "quasirandom", "random",
+        "runtime",
         "serialization", "signal", "sparse", "special", "tracing", "types", "utils",
     ),
     _partial(_member, "jit"),

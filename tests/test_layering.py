@@ -28,7 +28,7 @@ FLOORS = (
     ("eager",),
     ("autograd", "library", "signal", "fft", "linalg", "special", "amp", "cpu", "cuda", "types", "overrides", "fx",
      "random", "quasirandom", "sparse"),
-    ("nn",),
+    ("nn", "masked"),
     ("tracing", "optim"),
     ("artifacts", "native", "compiler", "onnx"),
     ("inspection", "files"),

@@ -23,7 +23,7 @@ NAMESPACES = (
     "jit.nn.utils.parametrizations", "jit.nn.utils.parametrize", "jit.nn.utils.rnn", "jit.optim",
     "jit.optim.lr_scheduler", "jit.optim.swa_utils", "jit.linalg", "jit.fft", "jit.special", "jit.signal",
     "jit.signal.windows", "jit.backends", "jit.cuda", "jit.export", "jit.passes", "jit.runtime", "jit.native",
-    "jit.hub", "jit.serialization", "jit.sparse",
+    "jit.hub", "jit.serialization", "jit.sparse", "jit.masked",
 )  # fmt: skip
 
 HEADLESS = frozenset((
@@ -95,7 +95,10 @@ def described_fields(value: type) -> list[str]:
 
 
 def is_record(value: Any) -> bool:
-    return dataclasses.is_dataclass(value) or hasattr(value, "_fields")
+    """Whether a class is made from its fields, and has no constructor of its own."""
+    if dataclasses.is_dataclass(value):
+        return "__init__" not in vars(value) or value.__dataclass_params__.init  # type: ignore[attr-defined]
+    return hasattr(value, "_fields")
 
 
 def first_word(text: str) -> str:

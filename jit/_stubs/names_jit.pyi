@@ -13,6 +13,7 @@ from jit import fx as fx
 from jit import hub as hub
 from jit import inspection as inspection
 from jit import linalg as linalg
+from jit import masked as masked
 from jit import nn as nn
 from jit import onnx as onnx
 from jit import optim as optim
