@@ -22,7 +22,7 @@ PACKAGE = ROOT / "jit"
 FLOORS = (
     ("late", "_stubs"),
     ("ir",),
-    ("ops", "backends"),
+    ("ops", "backends", "futures"),
     ("passes",),
     ("runtime", "export"),
     ("eager",),

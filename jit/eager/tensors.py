@@ -133,6 +133,8 @@ class Tensor(Methods):
 
     __array_priority__ = 1000
     __array_ufunc__ = None
+    _is_sample = False
+    """Whether this stands for a sample of many, as in a function under `vmap`; its elements have no numbers then."""
 
     def __new__(cls, *data: Any, **named: Any) -> Any:
         """Make an undefined tensor, so that a subclass whose `__init__` calls none has no broken objects."""
