@@ -89,7 +89,7 @@ class Partials(ObjectKind):
 
 
 class CachedFunctions(ObjectKind):
-    """Functions that keep their results: the function inside, and what an unbounded cache keeps."""
+    """Functions that keep their results: the function inside, and what is kept."""
 
     called = "a cached function"
     types = (functools._lru_cache_wrapper,)
@@ -105,9 +105,14 @@ class CachedFunctions(ObjectKind):
 
 
 def _kept_results(cached: Any) -> list[Any]:
-    """The results that an unbounded cache keeps; a bounded one cannot be looked into."""
-    tables = [table for table in gc.get_referents(cached) if type(table) is dict and table is not vars(cached)]
-    held = (thing for table in tables for thing in table.values())
+    """The results that a cache keeps: in a table, or, if it is bounded, in links of which each shows its key first."""
+    referents = gc.get_referents(cached)
+    table = next((each for each in referents if type(each) is dict and each is not vars(cached)), {})
+    held = list(table.values())
+    if held and type(held[0]).__name__ == "_lru_list_elem":
+        place = next(number for number, each in enumerate(referents) if each is table)
+        keys = set(map(id, table))
+        held = [each for each in referents[:place] if id(each) not in keys]
     return [thing for thing in held if is_a(thing, (Tensor, tuple, list, dict))]
 
 
