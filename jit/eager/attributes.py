@@ -181,7 +181,7 @@ ATTRIBUTES: dict[str, Any] = {
     "share_memory_": _share_memory_, "is_shared": lambda self: False, "apply_": _apply_, "map_": _map_, "set_": _set_,
     "map2_": _map2_, "is_set_to": _is_set_to, "__sizeof__": _sizeof, "__deepcopy__": _deepcopy,
     "__delitem__": _delitem, "__dir__": _dir,
-    "_is_view": _is_view, "as_subclass": _as_subclass, "_make_subclass": classmethod(_make_subclass),
+    "_is_view": _is_view, "as_subclass": _as_subclass, "_make_subclass": staticmethod(_make_subclass),
     "dim_order": _dim_order, "to_dense": lambda self, dtype=None: self if dtype is None else self.to(dtype),
     "is_coalesced": lambda self: False, "is_distributed": lambda self: False,
 }  # fmt: skip
