@@ -11,6 +11,7 @@ from jit.ir.types import contiguous_strides
 from jit.runtime.arrays.arrays import room_of
 
 from . import context
+from .expecting import expect
 from .namespace import F
 from .storages import TypedStorage, storage_of, untyped_storage_of
 from .tensors import Tensor, strides_of
@@ -120,7 +121,7 @@ def _as_subclass(self: Tensor, cls: Any) -> Any:
     return cls(self)
 
 
-def _make_subclass(cls: Any, data: Tensor, requires_grad: bool = False) -> Any:
+def _make_subclass(cls: Any, data: Any = None, requires_grad: bool = False) -> Any:
     """A tensor of a subclass that shares memory with `data`.
 
     Args:
@@ -128,6 +129,9 @@ def _make_subclass(cls: Any, data: Tensor, requires_grad: bool = False) -> Any:
         data: A tensor.
         requires_grad: Whether gradients are wanted.
     """
+    if not isinstance(cls, type) or not issubclass(cls, Tensor):
+        raise KindError("_make_subclass takes a class that is derived from Tensor, then a tensor; pass both")
+    expect("_make_subclass", data)
     made = object.__new__(cls)
     made._hold(data._defined(), data._storage)
     return made.requires_grad_(requires_grad)

@@ -145,6 +145,8 @@ class Tensor(Methods):
     def __init__(self, *data: Any, device: Any = None, **named: Any) -> None:
         """Make a float32 tensor of these sizes, with whatever its memory holds; or a float32 copy of data in lists or
         an array; or an alias of another tensor; or, of nothing, the undefined tensor."""
+        if self._array is not None:  # the `__new__` of a subclass has made it
+            return
         from .legacy import construct
 
         construct(self, data, device, named)

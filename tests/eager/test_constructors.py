@@ -333,9 +333,13 @@ def test_undefined_around_a_function() -> None:
 
 
 def test_subclasses_make_their_objects_from_tensors():
+    make: Any = jit.Tensor._make_subclass
+
     class Boxes(jit.Tensor):
+        form: str
+
         def __new__(cls, data, form="corners"):
-            made = jit.Tensor._make_subclass(cls, jit.as_tensor(data))
+            made = make(cls, jit.as_tensor(data))
             made.form = form
             return made
 
@@ -343,8 +347,10 @@ def test_subclasses_make_their_objects_from_tensors():
             return (self[:, 2] - self[:, 0]) * (self[:, 3] - self[:, 1])
 
     class Marked(jit.nn.Parameter):
+        mark: Any
+
         def __new__(cls, data, mark=None):
-            made = jit.Tensor._make_subclass(cls, data, True)
+            made = make(cls, data, True)
             made.mark = mark
             return made
 
@@ -353,5 +359,7 @@ def test_subclasses_make_their_objects_from_tensors():
     marked = Marked(jit.ones(2), mark=3)
     assert type(marked) is Marked and marked.mark == 3 and marked.requires_grad
     shared = jit.zeros(2)
-    jit.Tensor._make_subclass(Boxes, shared).add_(1)
-    assert shared.tolist() == [1, 1]
+    make(Boxes, shared).add_(1)
+    assert shared.tolist() == [1, 1] and Boxes(shared).data_ptr() == shared.data_ptr()
+    with pytest.raises(jit.Error, match="takes a class that is derived from Tensor"):
+        make(shared)
