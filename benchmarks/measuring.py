@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import platform
+import resource
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -39,6 +42,7 @@ Clock = Callable[[], float]
 def run_child(module: str, order: Row, threads: int, **environment: str) -> Row:
     """What the program `module` answers to an order, in a process with so many threads on as many cores."""
     variables = dict(os.environ) | dict.fromkeys(THREAD_VARIABLES, str(threads)) | environment
+    variables.pop("PYTHONDONTWRITEBYTECODE", None)  # a package that is installed has its bytecode
     variables["XLA_FLAGS"] = f"--xla_cpu_multi_thread_eigen={'false' if threads == 1 else 'true'}"
     command = [sys.executable, "-m", module, "--child", json.dumps(order)]
     prefix = ["taskset", "-c", ",".join(map(str, _cores()[:threads]))] if _can_pin() else []
@@ -105,6 +109,37 @@ def _once(call: Callable[[], Any], repeats: int, clock: Clock) -> float:
 
 
 # -- printing ----------------------------------------------------------------------------------------------------
+
+
+def alone(make: Callable[[], Callable[[], Any]], later: bool) -> tuple[float, float]:
+    """The seconds from `make` to the first result of the call it makes, and by how many MB the resident set grows.
+
+    It grows from before `make` to the peak of the first call, or of the fourth if `later`.
+    """
+    before, start = _fresh_peak(), time.perf_counter()
+    call = make()
+    result = call()
+    took = time.perf_counter() - start
+    for _ in range(3 if later else 0):  # what compiles late compiles now
+        result = None
+        _fresh_peak()
+        result = call()
+    grown = _peak() - before
+    del result
+    return took, grown
+
+
+def _peak() -> float:
+    """The largest resident set so far, in MB."""
+    scale = 1024 if sys.platform != "darwin" else 1024 * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / scale
+
+
+def _fresh_peak() -> float:
+    """The resident set, from which the peak is counted anew; elsewhere than on Linux, the peak so far."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+    return _peak()
 
 
 def machine(threads: int) -> str:

@@ -18,10 +18,8 @@ a busy machine slows all of them alike. A peer that takes many times as long as 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
-import resource
 import sys
 import time
 from collections.abc import Callable
@@ -33,6 +31,7 @@ from benchmarks.measuring import (
     TOLERANCE,
     Clock,
     Row,
+    alone,
     arrays_of,
     base,
     difference,
@@ -205,35 +204,12 @@ def _alone(work: Any, arrays: list[Any], order: Row) -> Row:
     module = {"numpy": "numpy", "numba": "numba", "numexpr": "numexpr", "onnxruntime": "onnxruntime"}
     try:
         __import__(module.get(name, name.split(".")[0].split(" ")[0]))
-        before, start = _fresh_peak(), time.perf_counter()
-        call = PEERS[name](work, arrays, order["threads"])
-        result = call()
-        took = time.perf_counter() - start
-        if not order["first"]:
-            for _ in range(3):  # what compiles late compiles now
-                result = None
-                _fresh_peak()
-                result = call()
-        grown = _peak() - before
-        del result
+        took, grown = alone(lambda: PEERS[name](work, arrays, order["threads"]), later=not order["first"])
         return {name: grown if order["memory"] else took}
     except (CannotDo, ImportError):
         return {}
     except Exception as error:
         return {name: f"{type(error).__name__}: {str(error)[:100]}"}
-
-
-def _peak() -> float:
-    """The largest resident set so far, in MB."""
-    scale = 1024 if sys.platform != "darwin" else 1024 * 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / scale
-
-
-def _fresh_peak() -> float:
-    """The resident set, from which the peak is counted anew; elsewhere than on Linux, the peak so far."""
-    with contextlib.suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5")
-    return _peak()
 
 
 def _limits(work: Any, threads: int, clock: Clock = time.perf_counter) -> Row:

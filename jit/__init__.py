@@ -114,6 +114,7 @@ _load, _loadable = _late(
         "eager.parallel": "get_num_interop_threads get_num_threads set_num_interop_threads set_num_threads",
         "eager.showing": "get_printoptions set_printoptions",
         "inspection.covering": "coverage",
+        "library.extreme_eigenvalues": "lobpcg",
         "library.limits": "finfo iinfo",
         "sparse.making": "sparse_coo_tensor sparse_csr_tensor",
         "sparse.products": "dsmm spmm",
@@ -135,9 +136,9 @@ _load, _loadable = _late(
         "tracing.verifying": "verify",
     },
     (
-        "amp", "artifacts", "backends", "compiler", "distributions", "export", "fft", "files", "func", "fx", "hub",
-        "inspection", "linalg", "nn", "onnx", "optim", "overrides", "passes", "quasirandom", "random", "runtime",
-        "serialization", "signal", "sparse", "special", "tracing", "types", "utils",
+        "amp", "artifacts", "backends", "compiler", "distributions", "export", "fft", "files", "func", "futures", "fx",
+        "hub", "inspection", "linalg", "masked", "nn", "onnx", "optim", "overrides", "passes", "quasirandom", "random",
+        "runtime", "serialization", "signal", "sparse", "special", "tracing", "types", "utils",
     ),
     _partial(_member, "jit"),
 )  # fmt: skip

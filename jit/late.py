@@ -121,9 +121,9 @@ def elsewhere(name: str, place: str) -> ModuleType:
     made = sys.modules[name] = ModuleType(name, f"`{place}`, under another name.")
 
     def find(member: str) -> Any:
-        if member.startswith("__"):  # who looks through all modules asks for such
+        if member.startswith("__") and member != "__all__":  # who looks through all modules asks for such
             raise AttributeError(f"module {name!r} has no attribute {member!r}")
         return getattr(imported(place), member)
 
-    vars(made)["__getattr__"] = find
+    vars(made).update(__getattr__=find, __dir__=lambda: dir(imported(place)))
     return made

@@ -22,6 +22,7 @@ OF_THE_WHOLE = {
     ),
     "test_cuda",  # of jit/cuda.py,
     "test_hub",  # of jit/hub.py,
+    "test_futures",  # of jit/futures.py,
     "test_quasirandom",  # of jit/quasirandom.py and
     "test_native",  # of jit/native.py, which are loose modules
     "test_tolerances",  # of the comparison that all tests use

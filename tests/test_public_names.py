@@ -5,6 +5,7 @@ The functions of operators are apart: their documentation is made from their dec
 
 import ast
 import dataclasses
+import enum
 import importlib
 import inspect
 import itertools
@@ -23,7 +24,8 @@ NAMESPACES = (
     "jit.nn.utils.parametrizations", "jit.nn.utils.parametrize", "jit.nn.utils.rnn", "jit.optim",
     "jit.optim.lr_scheduler", "jit.optim.swa_utils", "jit.linalg", "jit.fft", "jit.special", "jit.signal",
     "jit.signal.windows", "jit.backends", "jit.cuda", "jit.export", "jit.passes", "jit.runtime", "jit.native",
-    "jit.hub", "jit.serialization", "jit.sparse",
+    "jit.hub", "jit.serialization", "jit.sparse", "jit.masked",
+    "jit.futures", "jit.nn.attention", "jit.nn.attention.bias", "jit.func.flexible_attention",
 )  # fmt: skip
 
 HEADLESS = frozenset((
@@ -60,6 +62,8 @@ PUBLIC = dict(public_names())
 
 def parameters(value: Any) -> list[str]:
     """The parameters of a function or a class that are to be described; no catch-alls, no private ones."""
+    if isinstance(value, enum.EnumType):  # which is not made, but has members
+        return []
     try:
         signature = inspect.signature(value)
     except (TypeError, ValueError):
@@ -95,7 +99,11 @@ def described_fields(value: type) -> list[str]:
 
 
 def is_record(value: Any) -> bool:
-    return dataclasses.is_dataclass(value) or hasattr(value, "_fields")
+    """Whether a class is made from its fields, and has no constructor of its own."""
+    if dataclasses.is_dataclass(value):
+        made_by = vars(value).get("__dataclass_params__")
+        return made_by is None or made_by.init
+    return hasattr(value, "_fields")
 
 
 def first_word(text: str) -> str:

@@ -5,6 +5,8 @@
     python -m benchmarks.models --only resnet18 --threads 1 --batch 8
     python -m benchmarks.models --peer onnxruntime --peer openvino
     python -m benchmarks.models --threads 1 --cpu         # CPU time instead, for a busy machine
+    python -m benchmarks.models --first                   # time from the network to its first result instead
+    python -m benchmarks.models --memory                  # peak memory of later calls, weights included, instead
     python -m benchmarks.models --markdown                # as the tables of README.md
     python -m benchmarks.models --json results.json
 
@@ -18,9 +20,11 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import signal
 import statistics
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -31,6 +35,7 @@ from benchmarks.measuring import (
     REST,
     TOLERANCE,
     Row,
+    alone,
     arrays_of,
     difference,
     interleaved,
@@ -39,7 +44,7 @@ from benchmarks.measuring import (
     run_child,
 )
 from benchmarks.models import MODELS
-from benchmarks.models.peers import PEERS, Task, learned_in_doubles
+from benchmarks.models.peers import PEERS, Task, export, learned_in_doubles, library
 from benchmarks.peers import CannotDo
 
 OURS = ("jit", "jit step")
@@ -76,6 +81,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--peer", action="append", choices=PEERS, help="compare with this peer (repeatable)")
     parser.add_argument("--threads", type=int, action="append", help="(repeatable); 2 and 1 by default")
     parser.add_argument("--cpu", action="store_true", help="measure CPU time, not time on the clock; one thread only")
+    parser.add_argument("--first", action="store_true", help="measure the first call, its compilation included")
+    parser.add_argument("--memory", action="store_true", help="measure how far the resident set grows in later calls")
     parser.add_argument("--markdown", action="store_true", help="print the tables of benchmarks/README.md")
     parser.add_argument("--json", help="also write the figures to this file")
     parser.add_argument("--child", help=argparse.SUPPRESS)
@@ -99,10 +106,57 @@ def _measured_apart(name: str, threads: int, options: argparse.Namespace) -> Row
     batch = options.batch or (model.training_batch if options.train else model.batch)
     peers = [peer for peer in PEERS if not options.peer or peer in options.peer or peer in OURS]
     order = dict(model=name, training=options.train, batch=batch, threads=threads, cpu=options.cpu, peers=peers)
-    return order | run_child("benchmarks.models", order, threads)
+    if options.first or options.memory:
+        return order | dict(unit="MB" if options.memory else "s", peers=_each_alone(order, options.first))
+    return order | dict(unit="s") | run_child("benchmarks.models", order, threads)
+
+
+def _each_alone(order: Row, first: bool) -> Row:
+    """The first time or the later memory of each peer, in a process of its own; nothing is exported in it."""
+    found: Row = {}
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder, "model.onnx"))
+        if not order["training"]:
+            run_child("benchmarks.models", order | dict(export=path), order["threads"])
+        for peer in order["peers"]:
+            alone = order | dict(peers=[peer], first=first, exported=path)
+            cache = "off" if first else os.environ.get("JIT_CACHE", "")
+            for _ in range(2):  # bytecode, and for memory kernels, are kept for the second process
+                answer = run_child("benchmarks.models", alone, order["threads"], JIT_CACHE=cache)
+            found |= answer["peers"]
+    return found
 
 
 def _child(order: Row) -> Row:
+    if "export" in order:
+        export(_task(order, noisy=False), Path(order["export"]))
+        return dict(peers={})
+    return dict(peers=_alone(order)) if "first" in order else _in_turns(order)
+
+
+def _task(order: Row, noisy: bool) -> Task:
+    exported = order.get("exported", "")
+    return Task(MODELS[order["model"]], order["training"], noisy, order["batch"], order["threads"], exported)
+
+
+def _alone(order: Row) -> Row:
+    (name,), task = order["peers"], _task(order, MODELS[order["model"]].noisy)
+    try:
+        task = task.made_ready(library(name)) if order["first"] else task
+        with _limited(PATIENCE):
+            took, grown = alone(lambda: PEERS[name](task), later=not order["first"])
+        return {name: took if order["first"] else grown}
+    except (CannotDo, ImportError):
+        return {}
+    except Exception as error:
+        return {name: _told(error)}
+
+
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
+
+
+def _in_turns(order: Row) -> Row:
     calls: dict[str, Callable[[], Any]] = {}
     errors: Row = {}
     expected: list[Any] = []
@@ -113,7 +167,7 @@ def _child(order: Row) -> Row:
         except (CannotDo, ImportError):
             continue
         except Exception as error:
-            errors[name] = f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
+            errors[name] = _told(error)
     if order["cpu"]:
         return dict(peers=interleaved(calls, time.process_time, min) | errors)
     return dict(peers=interleaved(calls, rest=REST if order["threads"] > 1 else 0.0) | errors)
@@ -138,13 +192,13 @@ def _checked(name: str, order: Row, expected: list[Any]) -> Callable[[], Any]:
     noisy = order["training"] and model.noisy
 
     def made(noisy: bool) -> Callable[[], Any]:
-        return PEERS[name](Task(model, order["training"], noisy, order["batch"], order["threads"]))
+        return PEERS[name](_task(order, noisy))
 
     call = made(noisy and name in UNCHECKED)
     found = [array for _ in range(COMPARED if order["training"] else 1) for array in arrays_of(call())]
     expected[:] = expected or found
     if not (noisy and name in UNCHECKED):
-        _check(found, expected, Task(model, order["training"], False, order["batch"], order["threads"]))
+        _check(found, expected, _task(order, noisy=False))
     if noisy and name not in UNCHECKED:
         call = made(True)
     for _ in range(COMPARED + WARM):
@@ -195,10 +249,10 @@ def _line(row: Row) -> str:
     """`resnet18 x1   jit 38.42 ms (1.16 of best peer)  openvino 1.00 ...  best 33.12 ms`, ratios to the best."""
     (ours, peers), ratios = _times(row), _ratios(row)
     parts = [f"{row['model']:<16} x{row['batch']:<4}"]
-    parts += [f"{name} {quantity(t, 's')} ({ratios.get(name, 1):.2f} of best peer)" for name, t in ours.items()]
+    parts += [f"{name} {quantity(t, row['unit'])} ({ratios.get(name, 1):.2f} of best peer)" for name, t in ours.items()]
     best = next(iter(peers.values()), 1.0)
     parts += [f"{name} {t / best:.2f}" for name, t in peers.items()]
-    parts += [f"best {quantity(best, 's')}"] if peers else []
+    parts += [f"best {quantity(best, row['unit'])}"] if peers else []
     parts += [f"{name}: {error}" for name, error in row["peers"].items() if isinstance(error, str)]
     return "  ".join(parts)
 
@@ -206,10 +260,10 @@ def _line(row: Row) -> str:
 def _markdown(row: Row) -> str:
     """A row of a table; the last columns are times relative to the best peer's."""
     (ours, peers), ratios = _times(row), _ratios(row)
-    times = [quantity(ours[name], "s") if name in ours else "-" for name in OURS]
+    times = [quantity(ours[name], row["unit"]) if name in ours else "-" for name in OURS]
     relative = [f"{ratios[name]:.2f}" if name in ratios else "-" for name in OURS]
     best = next(iter(peers), "-")
-    its_time = quantity(peers[best], "s") if peers else "-"
+    its_time = quantity(peers[best], row["unit"]) if peers else "-"
     others = [f"{name} {t / peers[best]:.2f}" for name, t in list(peers.items())[1:]]
     others += [f"{name}: {error}" for name, error in row["peers"].items() if isinstance(error, str)]
     cells = (row["model"], str(row["batch"]), *times, best, its_time, *relative, ", ".join(others))

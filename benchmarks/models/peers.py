@@ -11,7 +11,7 @@ import importlib
 import pathlib
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,10 @@ class Task:
     """Whether there is dropout in training."""
     batch: int
     threads: int
+    exported: str = ""
+    """A file of the model that jit has exported; left out, runtimes export it themselves."""
+    ready: Any = None
+    """The network, if it has been made before."""
 
     def arrays(self) -> list[Any]:
         """The inputs, or the example to learn from: always the same."""
@@ -41,7 +45,11 @@ class Task:
 
     def network(self, lib: Any) -> Any:
         """The network in the mode of the task, with its first weights."""
-        return filled(lib, self.model.network(lib, self.noisy)).train(self.training)
+        return self.ready or filled(lib, self.model.network(lib, self.noisy)).train(self.training)
+
+    def made_ready(self, lib: Any) -> Task:
+        """The same with the network made already, unless the library has none."""
+        return replace(self, ready=self.network(lib)) if hasattr(lib, "nn") else self
 
 
 PEERS: dict[str, Callable[[Task], Call]] = {}
@@ -55,6 +63,11 @@ def peer(name: str) -> Any:
         return make
 
     return register
+
+
+def library(name: str) -> Any:
+    """The library of a peer, imported."""
+    return importlib.import_module(name.split(".")[0].split(" ")[0])
 
 
 def converted(value: Any, convert: Callable[[Any], Any]) -> Any:
@@ -211,12 +224,18 @@ def _leaves(value: Any) -> list[Any]:
 
 @functools.lru_cache(1)
 def _exported(task: Task) -> bytes:
+    if task.exported:
+        return pathlib.Path(task.exported).read_bytes()
+    with tempfile.TemporaryDirectory() as folder:
+        export(task, pathlib.Path(folder) / "model.onnx")
+        return pathlib.Path(folder, "model.onnx").read_bytes()
+
+
+def export(task: Task, path: pathlib.Path) -> None:
+    """Write the model to an ONNX file, by jit."""
     jit = importlib.import_module("jit")
     inputs = tuple(converted(task.arrays(), jit.from_numpy))
-    with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder) / "model.onnx"
-        jit.export_onnx(task.model.part(task.network(jit)), inputs, path, verify=False)
-        return path.read_bytes()
+    jit.export_onnx(task.model.part(task.network(jit)), inputs, path, verify=False)
 
 
 # -- jit ---------------------------------------------------------------------------------------------------------

@@ -9,10 +9,12 @@ from jit import export as export
 from jit import fft as fft
 from jit import files as files
 from jit import func as func
+from jit import futures as futures
 from jit import fx as fx
 from jit import hub as hub
 from jit import inspection as inspection
 from jit import linalg as linalg
+from jit import masked as masked
 from jit import nn as nn
 from jit import onnx as onnx
 from jit import optim as optim
@@ -45,6 +47,7 @@ from jit.eager.parallel import set_num_threads as set_num_threads
 from jit.eager.showing import get_printoptions as get_printoptions
 from jit.eager.showing import set_printoptions as set_printoptions
 from jit.inspection.covering import coverage as coverage
+from jit.library.extreme_eigenvalues import lobpcg as lobpcg
 from jit.library.limits import finfo as finfo
 from jit.library.limits import iinfo as iinfo
 from jit.sparse.making import sparse_coo_tensor as sparse_coo_tensor

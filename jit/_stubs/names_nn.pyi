@@ -35,7 +35,7 @@ from jit.nn.activation import Tanh as Tanh
 from jit.nn.activation import Tanhshrink as Tanhshrink
 from jit.nn.activation import Threshold as Threshold
 from jit.nn.adaptive import AdaptiveLogSoftmaxWithLoss as AdaptiveLogSoftmaxWithLoss
-from jit.nn.attention import MultiheadAttention as MultiheadAttention
+from jit.nn.attention.multihead import MultiheadAttention as MultiheadAttention
 from jit.nn.cells import GRUCell as GRUCell
 from jit.nn.cells import LSTMCell as LSTMCell
 from jit.nn.cells import RNNCell as RNNCell

@@ -105,6 +105,14 @@ class FrontLoader(Loader):
             vars(module)["__version__"] = _find("torch", self.behind, "__version__")
 
 
+class Front(ModuleType):
+    """A module before another one. A function keeps its name from a module of that name which is imported."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (isinstance(value, Front) and f"{self.__name__}.{name}" in NAMES):
+            super().__setattr__(name, value)
+
+
 def front(name: str, behind: Any) -> ModuleType:
     """A module that asks the one behind it for every name; see Note [Names behind the door].
 
@@ -112,7 +120,7 @@ def front(name: str, behind: Any) -> ModuleType:
         name: The path in PyTorch.
         behind: The module that knows.
     """
-    made = ModuleType(name, f"`{name}`, for which jit answers.")
+    made = Front(name, f"`{name}`, for which jit answers.")
 
     def find(member: str) -> Any:
         if member == "__all__":

@@ -7,6 +7,8 @@ MODULES = {
     "torch.storage": "jit.eager.storages",
     "torch.functional": "jit",
     "torch._C": "jit.as_torch.stand_ins.natives",
+    "torch.autograd.anomaly_mode": "jit.autograd.anomaly",
+    "torch.autograd.gradcheck": "jit.autograd.checks",
     "torch.accelerator": "jit.as_torch.stand_ins.accelerator",
     "torch.distributed": "jit.as_torch.stand_ins.distributed",
     "torch.distributed.nn": "jit.as_torch.stand_ins.distributed_nn",
@@ -47,6 +49,7 @@ NAMES = {
             "handle_torch_function",
         )
     },
+    "torch.autograd.gradcheck": "jit.autograd.checks:gradcheck",
     "torch.GradScaler": "jit.amp:GradScaler",
     "torch._VF": "jit.eager.namespace:F",
     "torch.nn._VF": "jit.eager.namespace:F",

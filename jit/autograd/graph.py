@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from types import TracebackType
@@ -141,6 +141,17 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     return edge
 
 
+def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
+    """Note that tensors were written to in a way that nothing here has seen, so that a backward which needs what they
+    held is an error.
+
+    Args:
+        tensor: A tensor, or several.
+    """
+    for each in [tensor] if isinstance(tensor, Tensor) else tensor:
+        each._storage.written()
+
+
 def register_multi_grad_hook(tensors: Sequence[Tensor], hook: Callable[[Any], None], *, mode: str = "all") -> Handles:
     """Call `hook` in each backward when the gradients of `tensors` have come.
 
@@ -204,5 +215,5 @@ class Handles:
 
 __all__ = [
     "GradientEdge", "Node", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks", "get_gradient_edge",
-    "register_multi_grad_hook", "save_on_cpu", "saved_tensors_hooks",
+    "increment_version", "register_multi_grad_hook", "save_on_cpu", "saved_tensors_hooks",
 ]  # fmt: skip

@@ -11,6 +11,7 @@ from jit.ir.types import contiguous_strides
 from jit.runtime.arrays.arrays import room_of
 
 from . import context
+from .expecting import expect
 from .namespace import F
 from .storages import TypedStorage, storage_of, untyped_storage_of
 from .tensors import Tensor, strides_of
@@ -120,7 +121,7 @@ def _as_subclass(self: Tensor, cls: Any) -> Any:
     return cls(self)
 
 
-def _make_subclass(cls: Any, data: Tensor, requires_grad: bool = False) -> Any:
+def _make_subclass(cls: Any, data: Any = None, requires_grad: bool = False) -> Any:
     """A tensor of a subclass that shares memory with `data`.
 
     Args:
@@ -128,6 +129,9 @@ def _make_subclass(cls: Any, data: Tensor, requires_grad: bool = False) -> Any:
         data: A tensor.
         requires_grad: Whether gradients are wanted.
     """
+    if not isinstance(cls, type) or not issubclass(cls, Tensor):
+        raise KindError("_make_subclass takes a class that is derived from Tensor, then a tensor; pass both")
+    expect("_make_subclass", data)
     made = object.__new__(cls)
     made._hold(data._defined(), data._storage)
     return made.requires_grad_(requires_grad)
@@ -181,7 +185,7 @@ ATTRIBUTES: dict[str, Any] = {
     "share_memory_": _share_memory_, "is_shared": lambda self: False, "apply_": _apply_, "map_": _map_, "set_": _set_,
     "map2_": _map2_, "is_set_to": _is_set_to, "__sizeof__": _sizeof, "__deepcopy__": _deepcopy,
     "__delitem__": _delitem, "__dir__": _dir,
-    "_is_view": _is_view, "as_subclass": _as_subclass, "_make_subclass": classmethod(_make_subclass),
+    "_is_view": _is_view, "as_subclass": _as_subclass, "_make_subclass": staticmethod(_make_subclass),
     "dim_order": _dim_order, "to_dense": lambda self, dtype=None: self if dtype is None else self.to(dtype),
     "is_coalesced": lambda self: False, "is_distributed": lambda self: False,
 }  # fmt: skip

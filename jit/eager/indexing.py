@@ -26,7 +26,7 @@ def get_item(tensor: Tensor, key: Any) -> Any:
 
 def set_item(tensor: Tensor, key: Any, value: Any) -> None:
     """`tensor[key] = value`."""
-    view, indices = _basic(tensor, key)
+    view, indices = _basic(tensor, key, writes=True)
     if value is None or (isinstance(value, complex) and not tensor.dtype.is_complex):
         raise DTypeError(
             f"{value!r} cannot be written into a tensor of {tensor.dtype.name}; assign a number that it can hold"
@@ -48,8 +48,11 @@ def _without_leading_ones(value: Tensor, ndim: int) -> Tensor:
     return value
 
 
-def _basic(tensor: Tensor, key: Any) -> tuple[Tensor, list[Any]]:
-    """The view that ints, slices, None and ... select, and the tensor indices for it, one per dim (None: all)."""
+def _basic(tensor: Tensor, key: Any, writes: bool = False) -> tuple[Tensor, list[Any]]:
+    """The view that ints, slices, None and ... select, and the tensor indices for it, one per dim (None: all).
+
+    An int that differs from sample to sample selects a copy, which is not to be written to.
+    """
     items = _expand_ellipsis(tensor, _as_indices(key))
     indices: list[Any] = []
     view, dim = tensor, 0
@@ -58,6 +61,9 @@ def _basic(tensor: Tensor, key: Any) -> tuple[Tensor, list[Any]]:
             view = F.unsqueeze(view, dim)
         elif isinstance(item, slice):
             view = _slice(view, dim, item)
+        elif isinstance(item, Tensor) and _is_int(item):
+            view = F.select(view, dim, item.item()) if writes else F.index(view, [*[None] * dim, item])
+            continue
         elif isinstance(item, Tensor):
             if item.ndim == 0:  # a truth value: a dim of its own, of which it takes all or nothing
                 view, item = F.unsqueeze(view, dim), F.reshape(item, [1])
@@ -137,7 +143,11 @@ def _tensor_index(item: Tensor) -> Any:
             f"tensors are indexed by tensors of int64, int32 or bool, and this one is {item.dtype.name}; convert it "
             "with .long() or .bool()"
         )
-    return item.item() if item.ndim == 0 and item.dtype is not dtypes.bool_ else item
+    return item.item() if _is_int(item) and not item._is_sample else item
+
+
+def _is_int(index: Tensor) -> bool:
+    return index.ndim == 0 and index.dtype is not dtypes.bool_
 
 
 def _expand_ellipsis(tensor: Tensor, items: list[Any]) -> list[Any]:

@@ -133,6 +133,8 @@ class Tensor(Methods):
 
     __array_priority__ = 1000
     __array_ufunc__ = None
+    _is_sample = False
+    """Whether this stands for a sample of many, as in a function under `vmap`; its elements have no numbers then."""
 
     def __new__(cls, *data: Any, **named: Any) -> Any:
         """Make an undefined tensor, so that a subclass whose `__init__` calls none has no broken objects."""
@@ -143,6 +145,8 @@ class Tensor(Methods):
     def __init__(self, *data: Any, device: Any = None, **named: Any) -> None:
         """Make a float32 tensor of these sizes, with whatever its memory holds; or a float32 copy of data in lists or
         an array; or an alias of another tensor; or, of nothing, the undefined tensor."""
+        if self._array is not None:  # the `__new__` of a subclass has made it
+            return
         from .legacy import construct
 
         construct(self, data, device, named)

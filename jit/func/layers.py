@@ -41,6 +41,7 @@ class Batched(Variable):
     """A sample, for a function that runs on all of them at once; see Note [Batched tensors]."""
 
     __slots__ = ("_first", "_layer", "_real")
+    _is_sample = True
 
     _first: Any
     """The array of the first sample."""

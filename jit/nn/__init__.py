@@ -18,7 +18,7 @@ else:
                 "Mish PReLU RReLU ReLU ReLU6 Sigmoid SiLU Softmax Softmax2d Softmin Softplus Softshrink Softsign Tanh "
                 "Tanhshrink Threshold",
             "adaptive": "AdaptiveLogSoftmaxWithLoss",
-            "attention": "MultiheadAttention",
+            "attention.multihead": "MultiheadAttention",
             "cells": "GRUCell LSTMCell RNNCell RNNCellBase",
             "collections": "ParameterDict ParameterList",
             "comparisons":

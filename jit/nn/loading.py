@@ -160,7 +160,8 @@ class StateLoad:
         if faults:
             way_out = "load the state of an equal module" + (", or pass strict=False to skip names" if by_names else "")
             listed = "\n  ".join(faults)
-            raise UsageError(f"this state dict does not fit {type(self.module).__name__}; {way_out}:\n  {listed}")
+            name = type(self.module).__name__
+            raise UsageError(f"Error(s) in loading state_dict for {name}: it does not fit; {way_out}:\n  {listed}")
 
     def _assign(self, name: str, old: Tensor, new: Tensor) -> None:
         path, _, last = name.rpartition(".")

@@ -21,7 +21,7 @@ class Parameter(Variable):
         requires_grad: Whether gradients are wanted; it must be False for integer tensors.
 
     Raises:
-        UsageError: `data` is no tensor, or gradients are wanted of integers.
+        UsageError: `data` is no tensor, gradients are wanted of integers, or there are other arguments.
 
     >>> import jit
     >>> jit.nn.Parameter(jit.zeros(2)).requires_grad
@@ -30,7 +30,11 @@ class Parameter(Variable):
 
     __slots__ = ()
 
-    def __init__(self, data: Tensor | None = None, requires_grad: bool = True) -> None:
+    def __init__(self, data: Tensor | None = None, requires_grad: bool = True, *rest: Any, **named: Any) -> None:
+        if self._array is not None:  # the `__new__` of a subclass has made it, perhaps of other arguments
+            return
+        if rest or named:
+            raise UsageError("a Parameter is made from a tensor, and whether it requires grad; leave the rest out")
         if data is None:
             data = F.empty((0,))
         if not isinstance(data, Tensor):

@@ -11,7 +11,7 @@ from jit.eager.namespace import F
 from jit.ir.errors import UsageError
 
 from . import functional, init
-from .attention import MultiheadAttention
+from .attention.multihead import MultiheadAttention
 from .containers import ModuleList
 from .linear import Linear
 from .modules import Module

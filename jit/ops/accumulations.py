@@ -16,7 +16,7 @@ from jit.ir.precision import Precision
 from jit.ir.samples import Sample, make, sample, strided, whole
 from jit.ir.types import TensorType
 
-from .common import accumulation, is_complex, ordered_only, wide_sum_dtype
+from .common import is_complex, ordered_only, running, running_dtype, wide_sum_dtype
 from .reductions import dtype_of
 
 if TYPE_CHECKING:
@@ -43,12 +43,13 @@ def cumprod(m: Numpy, self: Array, dim: int, dtype: DType | None) -> Array:
     at = wrap_dim(dim, self.ndim)
     if not self.ndim:
         return m.array(self, result.numpy)
-    return m.cumprod(self, axis=at, dtype=accumulation(result)).astype(result.numpy, copy=False)
+    values, wide = self.astype(result.numpy, copy=False), running_dtype(result).numpy
+    return m.cumprod(values, axis=at, dtype=wide).astype(result.numpy, copy=False)
 
 
 @cumprod.terms
 def _(t: Terms, self: Term) -> Term:
-    return t.running("prod", t.wide(self))
+    return running(t, "prod", self)
 
 
 @cumprod.type

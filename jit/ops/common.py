@@ -14,7 +14,7 @@ from jit.ir.op import Op, Refusal, absent
 from jit.ir.sizes import SizeExpr
 
 if TYPE_CHECKING:
-    from .protocols import Array, Ints, Meta, Number, Numpy, OnnxWriter, Tensor, Value
+    from .protocols import Array, Ints, Meta, Number, Numpy, OnnxWriter, Tensor, Term, Terms, Value
 
 SIZES_ONLY = absent("only its sizes are used")
 
@@ -125,6 +125,18 @@ def require_real_factor(dtype: np.dtype[Any], number: Number) -> None:
 def accumulation(dtype: DType) -> Any:
     """The numpy dtype that a result of `dtype` is accumulated in: float32 for the 16-bit floats."""
     return np.dtype(np.float32) if dtype.is_half else dtype.numpy
+
+
+def running_dtype(dtype: DType) -> DType:
+    """The dtype that running sums and products of `dtype` are accumulated in, whose errors a long row would add up."""
+    wider = {dtypes.float32: dtypes.float64, dtypes.complex64: dtypes.complex128}
+    return dtypes.float32 if dtype.is_half else wider.get(dtype, dtype)
+
+
+def running(t: Terms, monoid: str, term: Term) -> Term:
+    """The running result of a term in the dtype of the node, accumulated as `running_dtype` says."""
+    assert t.dtype is not None
+    return t.running(monoid, t.cast(t.cast(term, t.dtype), running_dtype(t.dtype)))
 
 
 def wide_sum_dtype(dtype: DType) -> DType:

@@ -20,7 +20,7 @@ from jit.ir.rows import OnArrays
 from jit.ir.samples import Sample, make, sample, strided, whole
 from jit.ir.types import TensorType
 
-from .common import accumulation, largest, require_order, wide_sum_dtype
+from .common import accumulation, largest, require_order, running, running_dtype, wide_sum_dtype
 
 if TYPE_CHECKING:
     from .protocols import (
@@ -1127,12 +1127,13 @@ def cumsum(m: Numpy, self: Array, dim: int, dtype: DType | None) -> Array:
     dim = wrap_dim(dim, self.ndim)
     if not self.ndim:
         return m.array(self, result.numpy)
-    return m.cumsum(self, axis=dim, dtype=accumulation(result)).astype(result.numpy, copy=False)
+    values, wide = self.astype(result.numpy, copy=False), running_dtype(result).numpy
+    return m.cumsum(values, axis=dim, dtype=wide).astype(result.numpy, copy=False)
 
 
 @cumsum.terms
 def _(t: Terms, self: Term) -> Term:
-    return t.running("sum", t.wide(self))
+    return running(t, "sum", self)
 
 
 @cumsum.type
@@ -1172,14 +1173,17 @@ def logcumsumexp(m: Numpy, self: Array, dim: int) -> Array:
     """The running logsumexp along dim: log of the running sum of exp(self)."""
     require_fraction("logcumsumexp", dtype_of(self))
     dim = wrap_dim(dim, self.ndim)
-    if self.ndim and self.dtype.kind == "c":
-        return _running_complex_lse(m, self, dim)
-    return m.logaddexp.accumulate(self, axis=dim) if self.ndim else self.copy()
+    if not self.ndim:
+        return self.copy()
+    values = self.astype(running_dtype(dtype_of(self)).numpy, copy=False)
+    is_complex = self.dtype.kind == "c"
+    found = _running_complex_lse(m, values, dim) if is_complex else m.logaddexp.accumulate(values, axis=dim)
+    return found.astype(self.dtype, copy=False)
 
 
 @logcumsumexp.terms
 def _(t: Terms, self: Term) -> Term:
-    return t.running("logaddexp", t.wide(self))
+    return running(t, "logaddexp", self)
 
 
 def _running_complex_lse(m: Numpy, self: Array, dim: int) -> Any:

@@ -13,7 +13,7 @@ from jit.ir.devices import resolve
 from jit.ir.dtypes import as_dtype
 from jit.ir.errors import ShapeError, UsageError
 
-from .answers import Sparse, SparseCsrTensor, SparseTensor
+from .tensors import Sparse, SparseCsrTensor, SparseTensor
 
 
 def sparse_coo_tensor(

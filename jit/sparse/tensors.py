@@ -12,44 +12,28 @@ Note [Sparse tensors are two dense ones]
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial, partialmethod
 from typing import Any, NoReturn
 
 from jit.eager import context
-from jit.eager.composed import Composed
-from jit.eager.conversions import conversion
+from jit.eager.holding import Holding
 from jit.eager.namespace import F
 from jit.eager.tensors import Size, Tensor
-from jit.ir import dtypes, layouts
-from jit.ir.errors import KindError, MemberError, ShapeError, UsageError
+from jit.ir import layouts
+from jit.ir.errors import KindError, ShapeError, UsageError
 from jit.ir.geometry import wrap_dim
 
 from .showing import show
 
-ANSWERS: dict[str, Callable[..., Any]] = {}
-"""Name of an operator -> what it is for sparse tensors; `jit.sparse.answers` fills it."""
 
+class Sparse(Holding):
+    """The base of both layouts, which hold the values of the entries."""
 
-class Sparse(Composed):
-    """The base of both layouts: a tensor of values says the dtype, the device and the history."""
-
-    held: Any
-    """The values of the entries."""
-    shape: Any
-    """The sizes of the tensor."""
+    answered_in = "jit.sparse.answers"
+    noun, way_out = "a sparse tensor", "to_dense()"
     layout: Any = layouts.sparse_coo
     is_sparse = True
-    is_sparse_csr = is_quantized = is_mkldnn = is_nested = is_meta = False
-
-    def holding(self, values: Any) -> Any:
-        """A tensor with the same places and other values."""
-        raise NotImplementedError
-
-    def moved(self, device: Any) -> Any:
-        """This tensor, places and values, on a device."""
-        raise NotImplementedError
+    is_sparse_csr = False
 
     def entries(self) -> SparseTensor:
         """This tensor by the places of its entries, coalesced or not."""
@@ -63,58 +47,12 @@ class Sparse(Composed):
         """The result of an operator in this layout."""
         return result
 
-    dtype = property(lambda self: self.held.dtype, doc="The element type.")
-    device = property(lambda self: self.held.device, doc="The device of the elements.")
-    is_cpu = property(lambda self: self.held.is_cpu, doc="Whether the elements lie on the CPU.")
-    is_cuda = property(lambda self: self.held.is_cuda, doc="Whether the elements lie on a GPU.")
-    T = mT = property(lambda self: self.t(), doc="The transposed matrix.")  # noqa: N815
-    ndim = property(lambda self: len(self.shape), doc="The number of dims.")
-    grad_fn = property(lambda self: self.held.grad_fn, doc="The node behind the values; None for leaves.")
-    is_leaf = property(lambda self: self.held.is_leaf, doc="Whether no operator made the values.")
-
-    @property
-    def requires_grad(self) -> bool:
-        """Whether gradients flow into the values."""
-        return bool(self.held.requires_grad)
-
-    @requires_grad.setter
-    def requires_grad(self, value: bool) -> None:
-        self.held.requires_grad_(value)
-
-    @property
-    def grad(self) -> Any:
-        """The gradient by the values, at the places of the entries; None if there is none yet."""
-        return None if self.held.grad is None else self.holding(self.held.grad)
-
-    @grad.setter
-    def grad(self, value: Any) -> None:
-        self.held.grad = None if value is None else self._like_this(value).held
-
     def _like_this(self, value: Any) -> Any:
         if type(value) is not type(self) or tuple(value.held.shape) != tuple(self.held.shape):
             raise KindError(
                 "the gradient of a sparse tensor has entries at the same places; assign such a one, or None"
             )
         return value
-
-    def requires_grad_(self, requires_grad: bool = True) -> Any:
-        """Ask for gradients by the values."""
-        self.held.requires_grad_(requires_grad)
-        return self
-
-    def retain_grad(self) -> None:
-        """Keep the gradient by the values, though an operator made them."""
-        self.held.retain_grad()
-
-    def detach(self) -> Any:
-        """The same elements without a history."""
-        return self.holding(self.held.detach())
-
-    data = property(detach, doc="The same elements without a history.")
-
-    def clone(self, memory_format: Any = None) -> Any:
-        """A copy; gradients flow through it."""
-        return self.holding(F.clone(self.held))
 
     def copy_(self, source: Any, non_blocking: bool = False) -> Any:
         """Take the entries of another sparse tensor of this layout and these sizes, in this one's dtype."""
@@ -126,34 +64,6 @@ class Sparse(Composed):
         vars(self).update(vars(taken.holding(taken.held.to(self.dtype).clone())))
         return self
 
-    def size(self, dim: int | None = None) -> Any:
-        """All sizes, or that of `dim`."""
-        return self.shape if dim is None else self.shape[dim]
-
-    def dim(self) -> int:
-        """The number of dims."""
-        return len(self.shape)
-
-    ndimension = dim
-
-    def numel(self) -> Any:
-        """The number of elements, zeros included."""
-        return self.shape.numel()
-
-    nelement = numel
-
-    def element_size(self) -> int:
-        """Bytes per element."""
-        return int(self.held.element_size())
-
-    def is_floating_point(self) -> bool:
-        """True for the real floating dtypes."""
-        return bool(self.held.is_floating_point())
-
-    def is_complex(self) -> bool:
-        """True for the complex dtypes."""
-        return bool(self.held.is_complex())
-
     def is_contiguous(self, memory_format: Any = None) -> bool:
         """False: the elements do not lie in order."""
         return False
@@ -161,32 +71,6 @@ class Sparse(Composed):
     def _nnz(self) -> Any:
         """The number of entries."""
         return self.held.shape[0]
-
-    def to(self, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False, **ignored: Any) -> Any:
-        """This tensor in another dtype, or on another device.
-
-        Args:
-            args: A dtype, a device, both, or a tensor that has them.
-            dtype: The element type.
-            device: The device.
-            copy: Whether to copy where nothing changes.
-            ignored: Other arguments of `Tensor.to`, which make no difference.
-        """
-        like = [
-            F.empty((0,), dtype=each.dtype, device=each.device) if isinstance(each, Sparse) else each for each in args
-        ]
-        wanted, home, flags = conversion(like, dtype, device)
-        made = self if home is None else self.moved(home)
-        made = made if wanted is None or wanted is made.dtype else made.holding(made.held.to(wanted))
-        return made.clone() if made is self and (copy or any(flags[1:])) else made
-
-    def cpu(self) -> Any:
-        """This tensor on the CPU."""
-        return self.to("cpu")
-
-    def cuda(self, device: Any = None, non_blocking: bool = False) -> Any:
-        """This tensor on a GPU."""
-        return self.moved(self.held.cuda(device).device)
 
     def type(self, dtype: Any = None) -> Any:
         """The name of the kind, `torch.sparse.FloatTensor`; with an argument, this tensor as that dtype or kind."""
@@ -201,33 +85,13 @@ class Sparse(Composed):
 
     def answer(self, name: str, args: Any, kwargs: Any) -> Any:
         """The result of the operator of this name for sparse tensors; UsageError if it has none."""
-        found = ANSWERS.get(name)
+        found = self.answers().get(name)
         if found is None:
             raise UsageError(f"{name} does not take sparse tensors; use to_dense() of them")
         return self.laid_out(found(*_as_entries(args), **_as_entries(kwargs)))
 
-    def _called(self, name: str, *args: Any, **kwargs: Any) -> Any:
-        return self.answer(name, (self, *args), kwargs)
-
-    def __getattr__(self, name: str) -> Any:
-        if name in ANSWERS:
-            return partial(self._called, name)
-        if name.startswith("__") or not hasattr(Tensor, name):
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        if name.endswith("_"):
-            raise MemberError(
-                f"a sparse tensor is not changed in place; use what {name[:-1]} returns instead of {name}"
-            )
-        raise MemberError(f"a sparse tensor has no {name}; use to_dense().{name}")
-
-    def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *ANSWERS})
-
     def _refuse(self, what: str) -> NoReturn:
         raise KindError(f"a sparse tensor cannot be {what}; use to_dense()")
-
-    def __len__(self) -> Any:
-        return self.shape[0]
 
     def __repr__(self) -> str:
         return show(self)
@@ -244,41 +108,6 @@ class Sparse(Composed):
             raise UsageError("a sparse tensor of several elements is neither true nor false; use to_dense() and any()")
         return bool(self.to_dense())
 
-    def __matmul__(self, other: Any) -> Any:
-        return self.answer("matmul", (self, other), {})
-
-    def __rmatmul__(self, other: Any) -> Any:
-        return self.answer("matmul", (other, self), {})
-
-    def __mul__(self, other: Any) -> Any:
-        return self.answer("mul", (self, other), {})
-
-    __rmul__ = __mul__
-
-    def __truediv__(self, other: Any) -> Any:
-        return self.answer("div", (self, other), {})
-
-    def __add__(self, other: Any) -> Any:
-        return self.answer("add", (self, other), {})
-
-    def __radd__(self, other: Any) -> Any:
-        return self.answer("add", (other, self), {})
-
-    def __sub__(self, other: Any) -> Any:
-        return self.answer("sub", (self, other), {})
-
-    def __rsub__(self, other: Any) -> Any:
-        return self.answer("sub", (other, self), {})
-
-    def __neg__(self) -> Any:
-        return self.answer("neg", (self,), {})
-
-    def __pow__(self, exponent: Any) -> Any:
-        return self.answer("pow", (self, exponent), {})
-
-    def __abs__(self) -> Any:
-        return self.answer("abs", (self,), {})
-
     def __getitem__(self, index: Any) -> Any:
         found: Any = self
         for each in index if type(index) is tuple else (index,):
@@ -291,15 +120,6 @@ class Sparse(Composed):
         return NotImplemented
 
     __hash__ = object.__hash__
-
-
-_CONVERTING = {
-    "bool": dtypes.bool_, "byte": dtypes.uint8, "char": dtypes.int8, "short": dtypes.int16, "int": dtypes.int32,
-    "long": dtypes.int64, "half": dtypes.float16, "bfloat16": dtypes.bfloat16, "float": dtypes.float32,
-    "double": dtypes.float64, "cfloat": dtypes.complex64, "cdouble": dtypes.complex128,
-}  # fmt: skip
-for _name, _dtype in _CONVERTING.items():
-    setattr(Sparse, _name, partialmethod(Sparse.to, _dtype))
 
 
 @dataclass(eq=False, repr=False)
@@ -542,4 +362,4 @@ def along(value: Any, dim: Any) -> int:
     return wrap_dim(dim, value.dim())
 
 
-__all__ = ["ANSWERS", "Sparse", "SparseCsrTensor", "SparseTensor", "along", "expect_matrix", "in_runs", "summed"]
+__all__ = ["Sparse", "SparseCsrTensor", "SparseTensor", "along", "expect_matrix", "in_runs", "summed"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import functools
+import types
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,11 +10,12 @@ from typing import Any
 from jit.eager import context
 
 from .parameters import FunctionParameters
-from .recorder.anew import Notes, RecordedRun, Suspicions
+from .recorder.anew import Abandoned, Notes, RecordedRun, Suspicions
 from .recorder.exact_types import asks_exact_types, note_exact_types, tells_bools
 from .recorder.tracer import Trace
 from .recordings.drafting import Draft
 from .surroundings.calls import TracedCall
+from .surroundings.facts import GenerationOf
 from .surroundings.impurity import watching
 from .surroundings.origins import is_foreign
 from .surroundings.promoting import replaced
@@ -81,7 +82,15 @@ class FirstRuns:
     def _watched(self, run: RecordedRun, args: Any, kwargs: dict[str, Any]) -> Any:
         """Run the function, and look at what its code can read before that runs."""
         world, trace = run.world, run.draft.trace
-        world.tell = functools.partial(note_exact_types, trace)
+
+        def tell(code: types.CodeType, space: dict[str, Any]) -> None:
+            keeper = note_exact_types(trace, code, space)
+            if keeper is not None:
+                GenerationOf.excuse(keeper)
+                if run.can_be_repeated():
+                    raise Abandoned
+
+        world.tell = tell
         with watching(trace.impurity, is_foreign, world.note_code) as sees:
             if not sees:
                 world.see_everything()

@@ -82,6 +82,24 @@ assert "relu" in dir(torch) and "relu" in dir(F)
     assert done.returncode == 0, done.stderr
 
 
+def test_a_function_keeps_its_name_from_a_module_of_that_name(start):
+    done = start(
+        "import torch\n"
+        "import torch.autograd.gradcheck\n"
+        "from torch.autograd.gradcheck import gradcheck, gradgradcheck\n"
+        "from torch.nn.attention.flex_attention import *\n"
+        "from torch.nn.attention.bias import causal_lower_right\n"
+        "x = torch.ones(2, dtype=torch.float64, requires_grad=True)\n"
+        "print(torch.autograd.gradcheck is gradcheck, torch.autograd.gradcheck(torch.sin, x))\n"
+        "x = torch.ones(1, 1, 2, 2)\n"
+        "print(flex_attention(x, x, x, block_mask=create_block_mask(noop_mask, 1, 1, 2, 2)).sum().item())\n"
+        "print(torch.nn.functional.scaled_dot_product_attention(x, x, x, causal_lower_right(2, 2)).sum().item())\n"
+        "future = torch.jit.fork(torch.add, torch.ones(1), 1)\n"
+        "print(future.wait().item(), torch.jit.wait(future).item(), isinstance(future, torch.futures.Future))\n"
+    )
+    assert done.stdout.split("\n")[:-1] == ["True True", "4.0", "4.0", "2.0 2.0 True"], done.stderr
+
+
 def test_what_is_absent_is_absent_to_python(start):
     done = start("""
 import torch

@@ -182,6 +182,18 @@ def test_nodes_and_edges():
         graph.get_gradient_edge(jit.ones(2))
 
 
+def test_writes_that_nothing_has_seen_may_be_told():
+    x, y, z = leaf(2), leaf(2), leaf(2)
+    kept = [each.exp() for each in (x, y, z)]
+    graph.increment_version(kept[0])
+    graph.increment_version(iter(kept[1:2]))
+    for each in kept[:2]:
+        with pytest.raises(jit.AutogradError, match=r"changed by an in-place operation at .*test_graph\.py"):
+            each.sum().backward()
+    kept[2].sum().backward()
+    assert jit.equal(z.grad, kept[2].detach())
+
+
 def to_list(tensor: Any) -> Any:
     return None if tensor is None else tensor.tolist()
 

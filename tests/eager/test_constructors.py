@@ -330,3 +330,36 @@ def test_undefined_around_a_function() -> None:
     for extra, wanted in ((jit.Tensor(), 3), (jit.ones(2), 2), (jit.Tensor(), 3)):
         model.extra = extra
         assert f(jit.ones(2)).tolist() == [wanted] * 2
+
+
+def test_subclasses_make_their_objects_from_tensors():
+    make: Any = jit.Tensor._make_subclass
+
+    class Boxes(jit.Tensor):
+        form: str
+
+        def __new__(cls, data, form="corners"):
+            made = make(cls, jit.as_tensor(data))
+            made.form = form
+            return made
+
+        def area(self):
+            return (self[:, 2] - self[:, 0]) * (self[:, 3] - self[:, 1])
+
+    class Marked(jit.nn.Parameter):
+        mark: Any
+
+        def __new__(cls, data, mark=None):
+            made = make(cls, data, True)
+            made.mark = mark
+            return made
+
+    boxes = Boxes([[0.0, 0.0, 2.0, 3.0]], form="sizes")
+    assert type(boxes) is Boxes and boxes.form == "sizes" and boxes.area().tolist() == [6]
+    marked = Marked(jit.ones(2), mark=3)
+    assert type(marked) is Marked and marked.mark == 3 and marked.requires_grad
+    shared = jit.zeros(2)
+    make(Boxes, shared).add_(1)
+    assert shared.tolist() == [1, 1] and Boxes(shared).data_ptr() == shared.data_ptr()
+    with pytest.raises(jit.Error, match="takes a class that is derived from Tensor"):
+        make(shared)

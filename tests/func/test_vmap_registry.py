@@ -46,9 +46,7 @@ def results(case: Case, tensors: Sequence[Any]) -> tuple[jit.Tensor, ...]:
 
 def loop(case: Case, batches: Sequence[Any], dims: Sequence[int | None]) -> list[tuple[jit.Tensor, ...]]:
     """The results of each sample alone."""
-    return [
-        results(case, [b[number] if dim == 0 else b for b, dim in zip(batches, dims)]) for number in range(2)
-    ]
+    return [results(case, [b[number] if dim == 0 else b for b, dim in zip(batches, dims)]) for number in range(2)]
 
 
 def compare(case: Case, first_alone: bool) -> None:

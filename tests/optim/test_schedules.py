@@ -173,3 +173,73 @@ def test_the_cycle_has_an_end():
     schedule = lr_scheduler.OneCycleLR(optimizer_of(momentum=0.9), 1.0, 3)
     with pytest.raises(jit.Error, match="has 3 steps, and step 4"):
         rates(schedule, 4)
+
+
+# -- states in files -----------------------------------------------------------------------------------------------
+
+
+def is_data(value):
+    """Whether a value is made of what files may hold: numbers, strings, lists and dicts."""
+    if isinstance(value, dict):
+        return all(map(is_data, [*value, *value.values()]))
+    return (
+        all(map(is_data, value)) if type(value) in (list, tuple) else isinstance(value, (int, float, str, type(None)))
+    )
+
+
+SAVED = {
+    "one cycle": lambda o: lr_scheduler.OneCycleLR(o, 0.3, 9),
+    "one cycle in three phases": lambda o: lr_scheduler.OneCycleLR(o, 0.3, 9, three_phase=True),
+    "triangles": lambda o: lr_scheduler.CyclicLR(o, 0.1, 0.3, 2),
+    "steps": lambda o: lr_scheduler.MultiStepLR(o, [2, 3]),
+    "warm restarts": lambda o: lr_scheduler.CosineAnnealingWarmRestarts(o, 2),
+    "sequence": lambda o: lr_scheduler.SequentialLR(o, [lr_scheduler.ConstantLR(o), lr_scheduler.StepLR(o, 1)], [2]),
+}
+
+
+@pytest.mark.parametrize("name", SAVED)
+def test_states_are_data_and_go_on_after_a_file(name, tmp_path):
+    def run(schedule, optimizer, count):
+        found = []
+        for _ in range(count):
+            optimizer.step()
+            schedule.step()
+            found.append((optimizer.param_groups[0]["lr"], optimizer.param_groups[0]["momentum"]))
+        return found
+
+    def made():
+        optimizer = jit.optim.SGD([jit.ones(1, requires_grad=True)], 0.1, momentum=0.5)
+        return SAVED[name](optimizer), optimizer
+
+    schedule, optimizer = made()
+    run(schedule, optimizer, 3)
+    assert is_data(schedule.state_dict())
+    jit.save({"schedule": schedule.state_dict(), "optimizer": optimizer.state_dict()}, tmp_path / "x.pt")
+    loaded = jit.load(tmp_path / "x.pt")
+    again, other = made()
+    again.load_state_dict(loaded["schedule"])
+    other.load_state_dict(loaded["optimizer"])
+    assert run(again, other, 4) == run(schedule, optimizer, 4)
+
+
+def test_one_cycle_goes_on_from_the_state_that_pytorch_has():
+    optimizer = jit.optim.Adam([jit.ones(1, requires_grad=True)], 0.1)
+    schedule = lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=5)
+    phases = [(0.5, "initial_lr", "max_lr", "max_momentum", "base_momentum"),
+              (1.0, "max_lr", "initial_lr", "base_momentum", "max_momentum"),
+              (4, "initial_lr", "min_lr", "max_momentum", "max_momentum")]  # fmt: skip
+    names = ("end_step", "start_lr", "end_lr", "start_momentum", "end_momentum")
+    state = {
+        "total_steps": 5, "_schedule_phases": [dict(zip(names, each, strict=True)) for each in phases],
+        "_anneal_func_type": "linear", "cycle_momentum": True, "use_beta1": True, "base_lrs": [0.004], "last_epoch": 0,
+        "_step_count": 1, "_is_initial": False, "_get_lr_called_within_step": False, "_last_lr": [0.004],
+    }  # fmt: skip
+    assert schedule.state_dict().keys() == state.keys()
+    schedule.load_state_dict(state)
+    found = []
+    for _ in range(4):
+        optimizer.step()
+        schedule.step()
+        found.append(optimizer.param_groups[0]["lr"])
+    least, first = 0.004 / 1e4, 0.004
+    assert found == pytest.approx([first, first + (least - first) / 3, first + (least - first) * 2 / 3, least])

@@ -95,6 +95,10 @@ def _randint(*bounds: Any, low: Any = 0, high: Any = None, size: Any = None, **o
     return _made(_integers(*(numbers if len(numbers) == 2 else [low, *numbers]), sizes), **options)
 
 
+def _randint_like(tensor: Any, *bounds: Any, **options: Any) -> Any:
+    return _randint(*bounds, size=tuple(tensor.shape), **{"dtype": tensor.dtype, **options})
+
+
 def _random(shape: Any, start: int = 0, to: Any = None) -> Any:
     low, high = (0, start or 2**24) if to is None else (start, to)
     return _seeds.randint(low, high, shape)
@@ -155,7 +159,7 @@ _FUNCTIONS = {
     "randn": _creator(_rng.standard_normal),
     "rand_like": _like(_rng.random_sample),
     "randn_like": _like(_rng.standard_normal),
-    "randint_like": _like(_integers),
+    "randint_like": _randint_like,
     "randint": _randint,
     "randperm": _permutation,
     "normal": _normal,

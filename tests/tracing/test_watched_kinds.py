@@ -465,3 +465,18 @@ def test_a_change_is_noticed_whoever_holds_it(name: str) -> None:
         assert isinstance(expected, list)
         for optimize in (False, True) if holder is in_closure else (False,):
             assert _outcomes(recipe, holder, jit.trace(optimize=optimize)) == expected, holder.__name__
+
+
+def test_classes_that_are_derived_are_named_in_words():
+    class Base:
+        rate = 1.0
+
+    def function(x):
+        return x * (1 + len(Base.__subclasses__()))
+
+    f = jit.trace(function)
+    x = jit.ones(1)
+    assert [f(x).item(), f(x).item()] == [1, 1]
+    kept = type("Derived", (Base,), {})
+    assert f(x).item() == 2 and kept.__mro__[1] is Base
+    assert "the subclasses of Base has 1 items, not 0" in f.explain()

@@ -10,6 +10,7 @@ from typing import Any, Final
 import jit
 from jit.as_torch.ledger import LEDGER
 from jit.compiler import is_compiling
+from jit.futures import Future
 from jit.ir.errors import UsageError
 
 Attribute = lambda value, kind=None: value  # noqa: E731
@@ -111,19 +112,21 @@ def annotate(the_type: Any, the_value: Any) -> Any:
 
 
 def fork(func: Any, *args: Any, **kwargs: Any) -> Any:
-    """The result of a function, which is called at once.
+    """The result of a function, which is called at once, as a future that is done.
 
     Args:
         func: The function.
         args: Its arguments.
         kwargs: Its arguments by name.
     """
-    return func(*args, **kwargs)
+    made: Future[Any] = Future()
+    made.set_result(func(*args, **kwargs))
+    return made
 
 
 def wait(future: Any) -> Any:
-    """The result that `fork` gave."""
-    return future
+    """The result of what `fork` gave."""
+    return future.wait()
 
 
 def save(m: Any, f: Any, **options: Any) -> None:

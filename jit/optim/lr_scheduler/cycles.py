@@ -94,7 +94,8 @@ class CyclicLR(LRScheduler):
         down = step_size_up if step_size_down is None else step_size_down
         self.total_size, self.step_ratio = float(step_size_up + down), step_size_up / (step_size_up + down)
         self.mode, self.gamma, self.scale_fn, self.scale_mode = mode, gamma, scale_fn, scale_mode
-        self.momentum_key = _momentum_key(optimizer) if cycle_momentum else None
+        self.cycle_momentum = cycle_momentum
+        self.use_beta1 = cycle_momentum and _momentum_key(optimizer) == "betas"
         self.base_momentums = per_group(base_momentum, optimizer, "base_momentum")
         self.max_momentums = per_group(max_momentum, optimizer, "max_momentum")
         super().__init__(optimizer, last_epoch)
@@ -106,10 +107,10 @@ class CyclicLR(LRScheduler):
         x = 1.0 + self.last_epoch / self.total_size - cycle
         height = x / self.step_ratio if x <= self.step_ratio else (x - 1) / (self.step_ratio - 1)
         height *= self._scale(cycle)
-        if self.momentum_key is not None:
+        if self.cycle_momentum:
             spans = zip(self.optimizer.param_groups, self.base_momentums, self.max_momentums, strict=True)
             for group, low, high in spans:
-                _set_momentum(group, self.momentum_key, high - (high - low) * height)
+                _set_momentum(group, self.use_beta1, high - (high - low) * height)
         return [low + (high - low) * height for low, high in zip(self.base_lrs, self.max_lrs, strict=True)]
 
     def _scale(self, cycle: int) -> float:
@@ -127,7 +128,7 @@ _SCALES: dict[str, Callable[[int, int, float], float]] = {
 
 
 class _CyclePhase(NamedTuple):
-    """A part of the one cycle: the step at which it ends, and what rate and momentum go from and to."""
+    """A part of the one cycle in states that were pickled before they were PyTorch's: its end, rates and momenta."""
 
     end: float
     rates: tuple[str, str]
@@ -135,7 +136,20 @@ class _CyclePhase(NamedTuple):
 
 
 _Phase = _CyclePhase
-"""The name of the class in state dicts that were pickled before it was renamed."""
+"""The name of the class in the first of these."""
+
+
+def _of_today(state: dict[str, Any]) -> dict[str, Any]:
+    """The state of a schedule under the names of today."""
+    if "_phases" not in state:
+        return state
+    key = state["momentum_key"]
+    phases = [_phase(each.end, *each.rates, *each.momenta) for each in state["_phases"]]
+    kept = {name: v for name, v in state.items() if name not in ("_phases", "momentum_key", "anneal_strategy")}
+    return kept | {
+        "_schedule_phases": phases, "_anneal_func_type": state["anneal_strategy"], "cycle_momentum": key is not None,
+        "use_beta1": key == "betas",
+    }  # fmt: skip
 
 
 class OneCycleLR(LRScheduler):
@@ -169,17 +183,24 @@ class OneCycleLR(LRScheduler):
         if not 0 <= pct_start <= 1:
             raise UsageError(f"pct_start is {pct_start}; pass a number between 0 and 1")
         check_optimizer(optimizer)
-        self.anneal_strategy = anneal_strategy
+        self._anneal_func_type = anneal_strategy
         self.total_steps = _total(total_steps, epochs, steps_per_epoch)
-        self._phases = _phases(self.total_steps, pct_start, three_phase)
-        self.momentum_key = _momentum_key(optimizer) if cycle_momentum else None
+        self._schedule_phases = _phases(self.total_steps, pct_start, three_phase)
+        self.cycle_momentum = cycle_momentum
+        self.use_beta1 = cycle_momentum and _momentum_key(optimizer) == "betas"
         if last_epoch == -1:
             for group, highest in zip(optimizer.param_groups, per_group(max_lr, optimizer, "max_lr"), strict=True):
                 first = highest / div_factor
                 group.update(lr=first, initial_lr=first, max_lr=highest, min_lr=first / final_div_factor)
-            if self.momentum_key is not None:
+            if cycle_momentum:
                 self._set_momenta(optimizer, base_momentum, max_momentum)
         super().__init__(optimizer, last_epoch)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(_of_today(state))
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        super().load_state_dict(_of_today(state_dict))
 
     def _set_momenta(self, optimizer: Optimizer, base_momentum: Any, max_momentum: Any) -> None:
         lows, highs = (per_group(m, optimizer, "momentum") for m in (base_momentum, max_momentum))
@@ -193,22 +214,22 @@ class OneCycleLR(LRScheduler):
             raise UsageError(
                 f"the schedule has {self.total_steps} steps, and step {step} was asked for; pass a larger total_steps"
             )
-        start, phase = 0.0, self._phases[0]
-        for phase in self._phases:
-            if step <= phase.end or phase is self._phases[-1]:
+        start, phase = 0.0, self._schedule_phases[0]
+        for phase in self._schedule_phases:
+            if step <= phase["end_step"] or phase is self._schedule_phases[-1]:
                 break
-            start = phase.end
-        share = (step - start) / (phase.end - start)
+            start = phase["end_step"]
+        share = (step - start) / (phase["end_step"] - start)
         groups = self.optimizer.param_groups
-        if self.momentum_key is not None:
+        if self.cycle_momentum:
             for group in groups:
-                _set_momentum(group, self.momentum_key, self._between(group, phase.momenta, share))
-        return [self._between(group, phase.rates, share) for group in groups]
+                _set_momentum(group, self.use_beta1, self._between(group, phase, "momentum", share))
+        return [self._between(group, phase, "lr", share) for group in groups]
 
-    def _between(self, group: dict[str, Any], ends: tuple[str, str], share: float) -> float:
+    def _between(self, group: dict[str, Any], phase: dict[str, Any], what: str, share: float) -> float:
         """The value between two entries of a group, `share` of the way."""
-        first, last = (group[name] for name in ends)
-        way = share if self.anneal_strategy == "linear" else (1 - math.cos(math.pi * share)) / 2
+        first, last = group[phase[f"start_{what}"]], group[phase[f"end_{what}"]]
+        way = share if self._anneal_func_type == "linear" else (1 - math.cos(math.pi * share)) / 2
         found: float = first + (last - first) * way
         return found
 
@@ -221,13 +242,22 @@ def _total(total_steps: int | None, epochs: int | None, steps_per_epoch: int | N
     return total_steps
 
 
-def _phases(total: int, pct_start: float, three_phase: bool) -> list[_CyclePhase]:
-    peak = pct_start * total - 1
-    up = _CyclePhase(peak, ("initial_lr", "max_lr"), ("max_momentum", "base_momentum"))
+def _phases(total: int, pct_start: float, three_phase: bool) -> list[dict[str, Any]]:
+    """The parts of the one cycle: the step at which each ends, and what rate and momentum go from and to.
+
+    They are the dicts that PyTorch has in the state of this schedule.
+    """
+    peak, last = pct_start * total - 1, total - 1
+    up = _phase(peak, "initial_lr", "max_lr", "max_momentum", "base_momentum")
     if not three_phase:
-        return [up, _CyclePhase(total - 1, ("max_lr", "min_lr"), ("base_momentum", "max_momentum"))]
-    down = _CyclePhase(2 * pct_start * total - 2, ("max_lr", "initial_lr"), ("base_momentum", "max_momentum"))
-    return [up, down, _CyclePhase(total - 1, ("initial_lr", "min_lr"), ("max_momentum", "max_momentum"))]
+        return [up, _phase(last, "max_lr", "min_lr", "base_momentum", "max_momentum")]
+    down = _phase(2 * pct_start * total - 2, "max_lr", "initial_lr", "base_momentum", "max_momentum")
+    return [up, down, _phase(last, "initial_lr", "min_lr", "max_momentum", "max_momentum")]
+
+
+def _phase(end: float, *ends: str) -> dict[str, Any]:
+    names = ("start_lr", "end_lr", "start_momentum", "end_momentum")
+    return {"end_step": end, **dict(zip(names, ends, strict=True))}
 
 
 def _momentum_key(optimizer: Optimizer) -> str:
@@ -238,5 +268,8 @@ def _momentum_key(optimizer: Optimizer) -> str:
     raise UsageError("the optimizer has no momentum to change; pass cycle_momentum=False")
 
 
-def _set_momentum(group: dict[str, Any], key: str, momentum: float) -> None:
-    group[key] = momentum if key == "momentum" else (momentum, *group[key][1:])
+def _set_momentum(group: dict[str, Any], use_beta1: bool, momentum: float) -> None:
+    if use_beta1:
+        group["betas"] = (momentum, *group["betas"][1:])
+    else:
+        group["momentum"] = momentum

@@ -89,6 +89,10 @@ def _set_state(generator: Generator, state: Any) -> None:
     generator.state = state
 
 
+class Abandoned(BaseException):
+    """The end of a run before a function whose result is kept gets a traced number; the function runs anew."""
+
+
 @dataclass
 class RecordedRun:
     """One run of a function under a recorder."""
@@ -99,7 +103,7 @@ class RecordedRun:
     plain: bool
     """Whether the function gets plain numbers."""
     result: Any = None
-    error: Exception | None = None
+    error: Exception | Abandoned | None = None
 
     def is_doubtful(self, known: Collection[Place]) -> bool:
         """Whether traced numbers may have led it astray; `known` are failures that have nothing to do with them."""
@@ -127,7 +131,7 @@ class RecordedRun:
         token = NOTES.set(self.notes)
         try:
             yield
-        except Exception as error:
+        except (Exception, Abandoned) as error:
             self.error = error
         finally:
             NOTES.reset(token)
@@ -143,7 +147,7 @@ class RecordedRun:
             del error  # which holds this frame
 
 
-def _is_raised_by_user(error: Exception) -> bool:
+def _is_raised_by_user(error: BaseException) -> bool:
     """Whether a `raise` in code that is neither ours nor Python's has raised it."""
     frames = list(traceback.walk_tb(error.__traceback__))
     if not frames or is_foreign(frames[-1][0].f_code.co_filename):
@@ -186,4 +190,4 @@ class Suspicions:
         return second, True
 
 
-__all__ = ["Notes", "RecordedRun", "Suspicions"]
+__all__ = ["Abandoned", "Notes", "RecordedRun", "Suspicions"]

@@ -7,7 +7,9 @@ Note [Exact types]
     libraries, or catches a TypeError, sizes and elements are handed out as plain numbers, each of them guarded: right
     for every size, and recorded for every size anew. If a number was handed out before such code began, the function is
     run anew (Note [Run anew] in jit.tracing.recorder.anew), as it is for code in C that is not listed here.
-    Functions that a function names are looked at beforehand, so that is rare.
+    Functions that a function names are looked at beforehand, so that is rare. An `lru_cache` knows a number by its
+    exact type, too: it would keep what it has for a traced 3 beside what it has for a 3, a table of random numbers
+    twice. So numbers are plain as well where it lets its function run for a traced one.
 
     `flag is True` asks which object it is. Where code that runs compares anything with `True` or `False` in this way,
     what was read from tensors of bools is handed out plain; ints and floats are not, as they are no such object anyway.
@@ -18,9 +20,12 @@ from __future__ import annotations
 import contextlib
 import dis
 import functools
+import sys
 import types
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
+
+from jit.eager.proxies import TracedScalar
 
 from ..surroundings.origins import is_foreign, is_harmless
 from ..surroundings.peeking import is_a
@@ -88,12 +93,50 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
             yield from _codes(inner)
 
 
-def note_exact_types(trace: Trace, code: types.CodeType) -> None:
-    """Hand out plain numbers from now on if code that starts to run asks for exact types, unseen until then."""
+def note_exact_types(trace: Trace, code: types.CodeType, space: dict[str, Any]) -> Any:
+    """Hand out plain numbers from now on if code that starts to run asks for exact types, unseen until then.
+
+    Args:
+        trace: The trace of the function that runs it.
+        code: The code.
+        space: Its globals.
+
+    Returns:
+        The cached function that lets the code run, if it has got a traced number, which it should not keep; or None.
+    """
+    keeper = None if trace.scalars.plain else _keeper(code, space)
+    if keeper is not None and _is_given_traced(code):
+        trace.scalars.become_plain()
+        return keeper
     if not trace.scalars.plain and _asks(code):
         trace.scalars.become_plain()
     elif not trace.scalars.plain_bools and _compares_bools(code):
         trace.scalars.become_plain(bools_alone=True)
+    return None
+
+
+def _keeper(code: types.CodeType, space: dict[str, Any]) -> Any:
+    """The `lru_cache` that keeps what code returns: it stands where the name of the code says, or is not found."""
+    first, *others = code.co_qualname.split(".")
+    found: Any = space.get(first)
+    for name in others:
+        found = vars(found).get(name) if is_a(found, type) else None
+    is_cached = is_a(found, functools._lru_cache_wrapper)
+    return found if is_cached and getattr(found.__wrapped__, "__code__", None) is code else None
+
+
+def _is_given_traced(code: types.CodeType) -> bool:
+    """Whether an argument of the code that has just started is a traced number, or a tuple with one."""
+    frame: types.FrameType | None = sys._getframe()
+    while frame is not None and frame.f_code is not code:
+        frame = frame.f_back
+    return frame is not None and any(map(_is_traced, frame.f_locals.values()))
+
+
+def _is_traced(value: Any) -> bool:
+    if isinstance(value, (tuple, frozenset)):
+        return any(map(_is_traced, value))
+    return type(value) is TracedScalar
 
 
 def _function_of(value: Any) -> types.FunctionType | None:

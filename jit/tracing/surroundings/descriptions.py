@@ -37,7 +37,7 @@ def said_of_class(prefix: str, kind: type) -> Iterator[Child]:
 
 def subclasses_below(prefix: str, kind: type) -> Iterator[Child]:
     """The classes that are derived from a class, now and later."""
-    yield f"{prefix}__subclasses__", SubclassesOf(kind), "__subclasses__"
+    yield f"the subclasses of {prefix.removesuffix('.')}", SubclassesOf(kind), "__subclasses__"
 
 
 def said_of_property(prefix: str, value: property) -> Iterator[Child]:

@@ -123,6 +123,13 @@ class GenerationOf(FactOf):
     _seen: ClassVar[weakref.WeakKeyDictionary[Any, tuple[int, int, int, int]]] = weakref.WeakKeyDictionary()
     """The last look at each cached function: (misses, results, hits) and its generation."""
 
+    @classmethod
+    def excuse(cls, cached: Any) -> None:
+        """Let a miss not count that is under way, and will end in an error, so that nothing is kept."""
+        info = cached.cache_info()
+        generation = cls._seen.get(cached, (0, 0, 0, 0))[3]
+        cls._seen[cached] = (info.misses, info.currsize, info.hits, generation)
+
     def __call__(self) -> int:
         cached = self.value
         info = cached.cache_info()

@@ -239,8 +239,8 @@ class GrowingWorld(World):
         """The code that has run in this call, by identity."""
         self._is_stale = view.has_other_types()
         """Whether another thread has changed a tensor since the world was looked at."""
-        self.tell: Callable[[types.CodeType], None] | None = None
-        """A function that is told of code that starts to run; None if there is none."""
+        self.tell: Callable[[types.CodeType, dict[str, Any]], None] | None = None
+        """A function that is told of code that starts to run, and of its globals; None if there is none."""
         objects = view_of_objects(before.given, self.footprint, grows=True, promoted=before.promoted)
         super().__init__(view, objects, before.given)
         self.numbers = [number._replace(holders=self.holders_of(number.place)) for number in self.numbers]
@@ -295,7 +295,7 @@ class GrowingWorld(World):
             return
         self._ran[id(code)] = code
         if self.tell is not None:
-            self.tell(code)
+            self.tell(code, space)
         grow(self._views, self.footprint, [(code, space)])
 
     def note_module(self, name: str) -> None:

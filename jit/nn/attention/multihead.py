@@ -1,4 +1,4 @@
-"""Attention of several heads as a layer, and what PyTorch has under this path."""
+"""Attention of several heads as a layer."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from typing import Any
 from jit.eager.namespace import F
 from jit.ir.errors import ExpectationError
 
-from . import functional, init
-from .linear import NonDynamicallyQuantizableLinear
-from .modules import Module
-from .parameter import Parameter
-from .sdpa import SDPBackend, sdpa_kernel
+from .. import functional, init
+from ..linear import NonDynamicallyQuantizableLinear
+from ..modules import Module
+from ..parameter import Parameter
 
 
 class MultiheadAttention(Module):
@@ -118,4 +117,4 @@ def _turned(query: Any, key: Any, value: Any) -> tuple[Any, Any, Any]:
     return turned_query, turned_key, turned_key if value is key else F.transpose(value, 0, 1)
 
 
-__all__ = ["MultiheadAttention", "SDPBackend", "sdpa_kernel"]
+__all__ = ["MultiheadAttention"]
