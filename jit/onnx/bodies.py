@@ -38,6 +38,8 @@ def _from_schema(node: onnx.NodeProto, operands: Sequence[Any], context: Context
         return None, *_parsed(schema.function_body.SerializeToString())
     if not schema.has_context_dependent_function:
         return None, None, {}
+    if any(isinstance(operand, list) for operand in operands):
+        return None, None, {}
     types = [_type(operand) for operand in operands]
     key = tuple(t.SerializeToString() for t in types)
     fitting = [v for v in schema.context_dependent_function_opset_versions if v <= version]
