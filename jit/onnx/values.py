@@ -48,7 +48,9 @@ class Known:
         """The same as a tensor."""
         if self.symbolic:
             flat = [creation.tensor(value, dtype=tensor_dtype(self.dtype)) for value in self.array.ravel()]
-            return F.reshape(F.stack(flat), self.array.shape) if flat else creation.tensor(flat)
+            if not flat:
+                return creation.tensor(np.zeros(self.array.shape, self.dtype))
+            return F.reshape(F.stack(flat), self.array.shape)
         if self._tensor is None:
             tensor_dtype(self.dtype)
             self._tensor = creation.tensor(np.array(self.array))
