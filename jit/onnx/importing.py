@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from jit.eager.creation import from_numpy
 from jit.eager.tensors import Tensor
+from jit.export.opsets import DTYPES
+from jit.ir.dtypes import DType
 from jit.ir.errors import Error, ModelError
 from jit.nn import Module, Parameter
 from jit.tracing.decorator import trace
+from jit.tracing.surroundings.known_types import Watched
 
 from .files import read_model
 from .values import SMALL, Known, as_tensor, tensor_dtype
@@ -21,6 +25,18 @@ if TYPE_CHECKING:
     import onnx
 
     from jit.tracing.function import TracedFunction
+
+
+class Inputs(Watched):
+    """What a model says of its inputs."""
+
+    def __init__(self, model: onnx.ModelProto) -> None:
+        self.types = {value.name: _declared(value) for value in model.graph.input}
+        self.optional = {value.name for value in model.graph.input if value.type.HasField("optional_type")}
+
+    def watched(self) -> Iterable[tuple[str, Any]]:
+        """Nothing: it does not change."""
+        return ()
 
 
 class ImportedModel(Module):
@@ -43,10 +59,35 @@ class ImportedModel(Module):
         """Names of the inputs, in their order."""
         self.output_names = [value.name for value in model.graph.output]
         """Names of the outputs."""
-        self._optional = {value.name for value in model.graph.input if value.type.HasField("optional_type")}
+        self._inputs = Inputs(model)
         small = {name: a for name, a in constants.items() if not _is_weight(a)}
         self._walk = Walk(model.graph.node, given, self.output_names, context, known=small)
         self._places = {name: self._hold(name, a) for name, a in constants.items() if _is_weight(a)}
+
+    @property
+    def input_types(self) -> list[tuple[DType, list[int | None]]]:
+        """The dtype and the sizes of each input, None for those that may vary.
+
+        Raises:
+            ModelError: The model does not say, or tensors have no elements of such a type.
+        """
+        found = []
+        for name in self.input_names:
+            dtype, sizes = self._inputs.types[name]
+            if dtype is None or sizes is None:
+                raise ModelError(f"the model does not say the type and the rank of its input {name!r}")
+            found.append((dtype, [size if isinstance(size, int) else None for size in sizes]))
+        return found
+
+    @property
+    def dynamic_axes(self) -> dict[str, dict[int, str]]:
+        """The dims of inputs whose sizes may vary, with the names that the model gives them."""
+        found: dict[str, dict[int, str]] = {}
+        for name in self.input_names:
+            for dim, size in enumerate(self._inputs.types[name][1] or ()):
+                if not isinstance(size, int):
+                    found.setdefault(name, {})[dim] = size or f"{name}_{dim}"
+        return found
 
     def _hold(self, name: str, array: np.ndarray) -> tuple[Module, str]:
         """Keep a weight, at its name's path if that is free, and say where."""
@@ -97,9 +138,18 @@ class ImportedModel(Module):
             if name not in names or name in given:
                 raise ModelError(f"the model has no further input {name!r}; its inputs are {', '.join(names)}")
             given[name] = value
-        if missing := [name for name in names if name not in given and name not in self._optional]:
+        if missing := [name for name in names if name not in given and name not in self._inputs.optional]:
             raise ModelError(f"the input {missing[0]!r} is missing; the model takes {', '.join(names)}")
         return [_taken(given.get(name)) for name in names]
+
+
+def _declared(value: onnx.ValueInfoProto) -> tuple[DType | None, list[int | str] | None]:
+    """The dtype and the sizes of an input, names for those that may vary; None for what is not said."""
+    kind = value.type.tensor_type
+    if not value.type.HasField("tensor_type"):
+        return None, None
+    sizes = [d.dim_value if d.HasField("dim_value") else d.dim_param for d in kind.shape.dim]
+    return DTYPES.get(kind.elem_type), sizes if kind.HasField("shape") else None
 
 
 def _is_weight(array: np.ndarray) -> bool:
