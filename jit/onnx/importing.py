@@ -27,10 +27,12 @@ if TYPE_CHECKING:
     from jit.tracing.function import TracedFunction
 
 
-class Inputs(Watched):
-    """What a model says of its inputs."""
+class Interface(Watched):
+    """What a model says of its inputs and outputs."""
 
-    def __init__(self, model: onnx.ModelProto) -> None:
+    def __init__(self, model: onnx.ModelProto, inputs: list[str]) -> None:
+        self.inputs = inputs
+        self.outputs = [value.name for value in model.graph.output]
         self.types = {value.name: _declared(value) for value in model.graph.input}
         self.optional = {value.name for value in model.graph.input if value.type.HasField("optional_type")}
 
@@ -55,14 +57,20 @@ class ImportedModel(Module):
         functions = {(f.domain, f.name): f for f in model.functions}
         context = Context(opsets or {"": 1}, functions, constants)
         given = [value.name for value in model.graph.input if value.name not in constants]
-        self.input_names = given
-        """Names of the inputs, in their order."""
-        self.output_names = [value.name for value in model.graph.output]
-        """Names of the outputs."""
-        self._inputs = Inputs(model)
+        self._interface = Interface(model, given)
         small = {name: a for name, a in constants.items() if not _is_weight(a)}
         self._walk = Walk(model.graph.node, given, self.output_names, context, known=small)
         self._places = {name: self._hold(name, a) for name, a in constants.items() if _is_weight(a)}
+
+    @property
+    def input_names(self) -> list[str]:
+        """Names of the inputs, in their order."""
+        return self._interface.inputs
+
+    @property
+    def output_names(self) -> list[str]:
+        """Names of the outputs."""
+        return self._interface.outputs
 
     @property
     def input_types(self) -> list[tuple[DType, list[int | None]]]:
@@ -73,7 +81,7 @@ class ImportedModel(Module):
         """
         found = []
         for name in self.input_names:
-            dtype, sizes = self._inputs.types[name]
+            dtype, sizes = self._interface.types[name]
             if dtype is None or sizes is None:
                 raise ModelError(f"the model does not say the type and the rank of its input {name!r}")
             found.append((dtype, [size if isinstance(size, int) else None for size in sizes]))
@@ -84,7 +92,7 @@ class ImportedModel(Module):
         """The dims of inputs whose sizes may vary, with the names that the model gives them."""
         found: dict[str, dict[int, str]] = {}
         for name in self.input_names:
-            for dim, size in enumerate(self._inputs.types[name][1] or ()):
+            for dim, size in enumerate(self._interface.types[name][1] or ()):
                 if not isinstance(size, int):
                     found.setdefault(name, {})[dim] = size or f"{name}_{dim}"
         return found
@@ -138,7 +146,7 @@ class ImportedModel(Module):
             if name not in names or name in given:
                 raise ModelError(f"the model has no further input {name!r}; its inputs are {', '.join(names)}")
             given[name] = value
-        if missing := [name for name in names if name not in given and name not in self._inputs.optional]:
+        if missing := [name for name in names if name not in given and name not in self._interface.optional]:
             raise ModelError(f"the input {missing[0]!r} is missing; the model takes {', '.join(names)}")
         return [_taken(given.get(name)) for name in names]
 

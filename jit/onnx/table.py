@@ -19,7 +19,7 @@ from importlib import import_module
 from typing import Any
 
 from jit.eager.tensors import Tensor
-from jit.ir.errors import ExportError
+from jit.ir.errors import ModelError
 
 from .values import Known, as_list, as_number, as_operand, as_tensor
 
@@ -66,15 +66,17 @@ class Operator:
             operands = [self._operand(i, values, attributes) for i in range(max(len(self.operands), len(values)))]
         known = {k: v for k, v in attributes.items() if k in self.attributes}
         if strange := sorted(attributes.keys() - known.keys() - _SILENT):
-            raise ExportError(f"the attribute {strange[0]!r} of {self.name} is not known")
+            raise ModelError(f"the attribute {strange[0]!r} of {self.name} is not known")
         return self.function(*operands, **known, **{name: told[name] for name in self.takes})
 
     def _operand(self, index: int, values: Sequence[Any], attributes: dict[str, Any]) -> Any:
         if index >= len(self.operands):
-            raise ExportError(f"{self.name} takes at most {len(self.operands)} operands, not {len(values)}")
+            raise ModelError(f"{self.name} takes at most {len(self.operands)} operands, not {len(values)}")
         name, convert = self.operands[index]
         given = values[index] if index < len(values) else None
         older = attributes.pop(name, None) if name not in self.attributes else None
+        if convert is as_operand and not any(isinstance(value, Tensor) for value in values):
+            convert = as_tensor  # a number has no dtype, so one operand has to be a tensor
         return convert(given if given is not None else older)
 
 

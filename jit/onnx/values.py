@@ -20,7 +20,7 @@ from jit.eager.namespace import F
 from jit.eager.tensors import Tensor
 from jit.export.opsets import DTYPES
 from jit.ir.dtypes import DType
-from jit.ir.errors import ExportError
+from jit.ir.errors import ModelError
 
 SMALL = 64
 """Constants of at most so many elements are known to the host."""
@@ -61,12 +61,12 @@ def tensor_dtype(dtype: np.dtype[Any]) -> DType:
     """The dtype that a tensor has for numpy's.
 
     Raises:
-        ExportError: Tensors have none, as for unsigned integers of more than 8 bits.
+        ModelError: Tensors have none, as for unsigned integers of more than 8 bits.
     """
     for own in DTYPES.values():
         if own.numpy == dtype:
             return own
-    raise ExportError(f"tensors have no elements of type {dtype}; only casts and constants may have them")
+    raise ModelError(f"tensors have no elements of type {dtype}; only casts and constants may have them")
 
 
 def objects(values: Iterable[Any], shape: tuple[int, ...] | None = None) -> np.ndarray:
@@ -108,7 +108,7 @@ def as_number(value: Any) -> Any:
     numbers = as_list(value)
     while isinstance(numbers, list):
         if len(numbers) != 1:
-            raise ExportError(f"one number is wanted here, not {len(numbers)}")
+            raise ModelError(f"one number is wanted here, not {len(numbers)}")
         (numbers,) = numbers
     return numbers
 

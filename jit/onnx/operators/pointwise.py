@@ -13,7 +13,7 @@ from jit.ir.dtypes import bool_
 from jit.nn import functional as NN
 
 from ..table import Number, Operand, Tensor, operator
-from ..values import Known, as_tensor
+from ..values import Known
 
 # -- one operand ---------------------------------------------------------------------------------------------------
 
@@ -132,13 +132,7 @@ def _aligned(a: Any, b: Any, axis: int | None, broadcast: int) -> tuple[Any, Any
     if broadcast and axis is not None and isinstance(a, Tensor) and isinstance(b, Tensor):
         after = a.ndim - (axis % a.ndim) - b.ndim
         b = F.reshape(b, (*b.shape, *[1] * after))
-    return _with_a_tensor(a, b)
-
-
-def _with_a_tensor(a: Any, b: Any) -> tuple[Any, Any]:
-    if isinstance(a, Tensor) or isinstance(b, Tensor):
-        return a, b
-    return as_tensor(Known(np.asarray(a))), b
+    return a, b
 
 
 def _both(function: Callable[[Any, Any], Any]) -> Callable[..., Known | None]:
@@ -212,7 +206,6 @@ def divide(a: Operand, b: Operand, *, axis: int | None = None, broadcast: int = 
 
 @operator("Mod", on_host=lambda a, b, fmod=0: Known((np.fmod if fmod else np.mod)(a.array, b.array)))
 def modulo(a: Operand, b: Operand, *, fmod: int = 0) -> Tensor:
-    a, b = _with_a_tensor(a, b)
     return F.fmod(a, b) if fmod else F.remainder(a, b)
 
 
@@ -266,8 +259,8 @@ def mean(*operands: Tensor) -> Tensor:
 
 
 @operator("Where", on_host=lambda c, a, b: Known(np.where(c.array.astype(bool), a.array, b.array), a.dtype))
-def where(condition: Tensor, a: Operand, b: Operand) -> Tensor:
-    return F.where(condition, *_with_a_tensor(a, b))
+def where(condition: Tensor, a: Tensor, b: Operand) -> Tensor:
+    return F.where(condition, a, b)
 
 
 @operator("Clip", since=1)
