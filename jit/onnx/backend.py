@@ -35,7 +35,7 @@ class Prepared:
 
     def __init__(self, model: onnx.ModelProto, traced: bool) -> None:
         self._module = ImportedModel(read_model(model)).eval()
-        self._run = trace(self._module) if traced else self._module
+        self._run = trace(self._module) if traced and self._module.is_traceable else self._module
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
         """The outputs as arrays of numpy.

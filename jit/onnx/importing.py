@@ -73,6 +73,11 @@ class ImportedModel(Module):
         return self._interface.outputs
 
     @property
+    def is_traceable(self) -> bool:
+        """Whether a recording can repeat it: Python looks at no elements, and all values are tensors."""
+        return not self._walk.on_data and all(dtype is not None for dtype, _ in self._interface.types.values())
+
+    @property
     def input_types(self) -> list[tuple[DType, list[int | None]]]:
         """The dtype and the sizes of each input, None for those that may vary.
 
@@ -130,9 +135,11 @@ class ImportedModel(Module):
         weights = {name: getattr(owner, last) for name, (owner, last) in self._places.items()}
         try:
             outputs = self._walk.run(inputs, weights)
-        except (Error, ArithmeticError, MemoryError):
+        except Error:
             raise
-        except (TypeError, ValueError, IndexError, KeyError, AttributeError, AssertionError) as error:
+        except MemoryError as error:
+            raise ModelError("the ONNX model needs more memory than there is") from error
+        except (TypeError, ValueError, LookupError, AttributeError, AssertionError, ArithmeticError) as error:
             raise ModelError(f"the ONNX model cannot be run: {error}") from error
         found = tuple(_given_back(output) for output in outputs)
         return found[0] if len(found) == 1 else found
@@ -213,4 +220,7 @@ def import_onnx(model: str | os.PathLike[str] | bytes | onnx.ModelProto) -> Trac
     >>> jit.import_onnx("/tmp/linear.onnx")(jit.ones(1, 2)).shape
     jit.Size([1, 3])
     """
-    return trace(ImportedModel(read_model(model)).eval())
+    module = ImportedModel(read_model(model)).eval()
+    traced = trace(module)
+    traced.enabled = module.is_traceable
+    return traced

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
@@ -54,7 +54,9 @@ class Operator:
     """What the operands become where any number of them is taken."""
     attributes: Mapping[str, Any]
     """Names of attributes with the defaults of the declaration, `inspect.Parameter.empty` where it has none."""
-    takes: frozenset[str] = field(default_factory=frozenset)
+    on_data: bool
+    """Whether Python looks at elements of tensors, so that no recording can repeat it."""
+    takes: frozenset[str]
     """What the walk passes beside attributes: `outputs`, the number of outputs that are used; `version`, the opset."""
 
     def call(self, values: Sequence[Any], attributes: Mapping[str, Any], told: Mapping[str, Any]) -> Any:
@@ -83,11 +85,12 @@ class Operator:
 _SILENT = frozenset({"consumed_inputs"})
 """Attributes of opset 1 that only speak of memory."""
 _TABLE: dict[tuple[str, str], list[Operator]] = {}
-TOLD = ("outputs", "version", "run")
+TOLD = frozenset({"outputs", "version"})
+"""What the walk passes beside attributes."""
 
 
 def operator(
-    *names: str, since: int = 1, domain: str = "", on_host: Callable[..., Any] | None = None
+    *names: str, since: int = 1, domain: str = "", on_host: Callable[..., Any] | None = None, on_data: bool = False
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Declare the function that computes an ONNX operator.
 
@@ -96,6 +99,7 @@ def operator(
         since: The first opset it is meant for; the newest that is not above the model's opset is taken.
         domain: The operator set; ONNX's own by default.
         on_host: What computes it on arrays of numpy where the host knows all operands.
+        on_data: Whether Python looks at elements of tensors, so that a model that has it runs untraced.
 
     >>> import jit
     >>> @jit.onnx.operator("Double", domain="my.domain")
@@ -107,25 +111,25 @@ def operator(
         for name in names:
             versions = _TABLE.setdefault((domain, name), [])
             versions[:] = [known for known in versions if known.since != since]
-            versions.append(_declared(name, domain, since, function, on_host))
+            versions.append(_declared(name, domain, since, function, on_host, on_data))
             versions.sort(key=lambda known: known.since)
         return function
 
     return declare
 
 
-def _declared(name: str, domain: str, since: int, function: Callable[..., Any], on_host: Any) -> Operator:
-    operands, attributes, variadic, takes = [], {}, None, set()
-    for parameter in inspect.signature(function).parameters.values():
-        if parameter.kind is parameter.KEYWORD_ONLY:
-            (takes.add if parameter.name in TOLD else lambda n, p=parameter: attributes.update({n: p.default}))(
-                parameter.name
-            )
-        elif parameter.kind is parameter.VAR_POSITIONAL:
-            variadic = _conversion(parameter)
-        else:
-            operands.append((parameter.name, _conversion(parameter)))
-    return Operator(name, domain, since, function, on_host, tuple(operands), variadic, attributes, frozenset(takes))
+def _declared(
+    name: str, domain: str, since: int, function: Callable[..., Any], on_host: Callable[..., Any] | None, on_data: bool
+) -> Operator:
+    parameters = inspect.signature(function).parameters.values()
+    operands = [(p.name, _conversion(p)) for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+    variadic = [_conversion(p) for p in parameters if p.kind is p.VAR_POSITIONAL]
+    keywords = {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
+    attributes = {name: default for name, default in keywords.items() if name not in TOLD}
+    return Operator(
+        name, domain, since, function, on_host, tuple(operands), variadic[0] if variadic else None, attributes, on_data,
+        frozenset(keywords).intersection(TOLD),
+    )  # fmt: skip
 
 
 def _conversion(parameter: inspect.Parameter) -> Callable[[Any], Any]:

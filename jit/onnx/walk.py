@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jit.export.opsets import DTYPES
 from jit.ir.errors import Error, ModelError
 from jit.tracing.surroundings.known_types import Watched
 
@@ -77,6 +78,13 @@ class Step:
     bodies: dict[Any, Walk] = field(default_factory=dict)
     """By the types of operands, the function body that computes it."""
 
+    @property
+    def on_data(self) -> bool:
+        """Whether no recording can repeat it."""
+        inner = [value.graph for value in self.attributes.values() if isinstance(value, Subgraph)]
+        casts = self.node.op_type == "Cast" and self.attributes.get("to") not in DTYPES
+        return casts or (self.operator is not None and self.operator.on_data) or any(graph.on_data for graph in inner)
+
     def __str__(self) -> str:
         name = f" {self.node.name!r}" if self.node.name else ""
         return f"node{name} ({self.node.op_type}{f' of {self.node.domain}' if self.node.domain else ''})"
@@ -108,6 +116,11 @@ class Walk(Watched):
     def watched(self) -> Iterable[tuple[str, Any]]:
         """Nothing: a model does not change once it is read."""
         return ()
+
+    @property
+    def on_data(self) -> bool:
+        """Whether Python looks at elements, or makes elements that tensors do not have, so that no recording repeats it."""
+        return any(step.on_data for step in self.steps)
 
     # -- preparing -----------------------------------------------------------------------------------------------
 
@@ -144,7 +157,7 @@ class Walk(Watched):
         if isinstance(value, onnx.GraphProto):
             return self._subgraph(value)
         if isinstance(value, onnx.TensorProto):
-            return Known(onnx.numpy_helper.to_array(value))
+            return Known(array_in(value))
         if isinstance(value, onnx.SparseTensorProto):
             return Known(dense(value))
         if isinstance(value, bytes):
@@ -210,7 +223,7 @@ class Walk(Watched):
                 return found
         used = sum(bool(name) for name in step.node.output)
         version = self.context.opsets[_domain(step.node.domain)]
-        return operator.call(operands, attributes, {"outputs": used, "version": version, "run": None})
+        return operator.call(operands, attributes, {"outputs": used, "version": version})
 
     def _by_body(self, step: Step, operands: list[Any], attributes: dict[str, Any]) -> Sequence[Any]:
         key, proto, opsets = body_of(step.node, operands, self.context)
@@ -256,18 +269,27 @@ def _as_sequence(result: Any, step: Step) -> Sequence[Any]:
 
 def initializers(graph: onnx.GraphProto) -> dict[str, np.ndarray]:
     """The initializers of a graph, dense."""
-    import onnx
-
-    found = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in graph.initializer}
+    found = {tensor.name: array_in(tensor) for tensor in graph.initializer}
     return found | {sparse.values.name: dense(sparse) for sparse in graph.sparse_initializer}
 
 
 def dense(sparse: onnx.SparseTensorProto) -> np.ndarray:
     """A sparse tensor with its zeros."""
+    values, indices = array_in(sparse.values), array_in(sparse.indices)
+    try:
+        array = np.zeros(tuple(sparse.dims), values.dtype)
+        places = indices if indices.ndim == 1 else np.ravel_multi_index(tuple(indices.T), array.shape)
+        array.reshape(-1)[places] = values
+    except (ValueError, IndexError, TypeError, MemoryError) as error:
+        raise ModelError(f"the sparse constant {sparse.values.name!r} is damaged: {error}") from error
+    return array
+
+
+def array_in(tensor: onnx.TensorProto) -> np.ndarray:
+    """The elements of a constant; ModelError if there are more or fewer than its dims say, or of an unknown type."""
     import onnx
 
-    values, indices = onnx.numpy_helper.to_array(sparse.values), onnx.numpy_helper.to_array(sparse.indices)
-    array = np.zeros(tuple(sparse.dims), values.dtype)
-    places = indices if indices.ndim == 1 else np.ravel_multi_index(tuple(indices.T), array.shape)
-    array.reshape(-1)[places] = values
-    return array
+    try:
+        return onnx.numpy_helper.to_array(tensor)
+    except (ValueError, TypeError, KeyError, IndexError, OverflowError, MemoryError) as error:
+        raise ModelError(f"the constant {tensor.name!r} is damaged: {error}") from error

@@ -135,7 +135,7 @@ def _top_of_known(x: Known, k: int, axis: int, largest: bool) -> tuple[Known, Kn
     return Known(np.take_along_axis(x.array, order, axis)), Known(order)
 
 
-@operator("Unique")
+@operator("Unique", on_data=True)
 def unique(x: Any, *, axis: int | None = None, sorted: int = 1) -> Any:
     from .casts import array_of, result
 
@@ -151,7 +151,7 @@ def unique(x: Any, *, axis: int | None = None, sorted: int = 1) -> Any:
     return tuple(result(v) for v in (values, first, inverse.reshape(-1), counts))
 
 
-@operator("NonMaxSuppression")
+@operator("NonMaxSuppression", on_data=True)
 def non_max_suppression(
     boxes: Tensor, scores: Tensor, most: Number | None, iou: Number | None, least: Number | None, *,
     center_point_box: int = 0,

@@ -159,7 +159,7 @@ def max_unpool(
 # -- regions -------------------------------------------------------------------------------------------------------
 
 
-@operator("RoiAlign")
+@operator("RoiAlign", on_data=True)
 def roi_align(
     x: Tensor, rois: Tensor, batch: Tensor, *, coordinate_transformation_mode: str = "half_pixel", mode: str = "avg",
     output_height: int = 1, output_width: int = 1, sampling_ratio: int = 0, spatial_scale: float = 1.0, version: int,
@@ -223,7 +223,7 @@ def _sample(x: Tensor, row: Any, column: Any, mode: str) -> Tensor:
     return parts[0] + parts[1] + parts[2] + parts[3]
 
 
-@operator("MaxRoiPool")
+@operator("MaxRoiPool", on_data=True)
 def max_roi_pool(x: Tensor, rois: Tensor, *, pooled_shape: Any, spatial_scale: float = 1.0) -> Tensor:
     found = []
     for index, *corners in rois.tolist():

@@ -27,7 +27,7 @@ def _product(x: Tensor, axes: list[int], keep: bool) -> Tensor:
 
 
 def _most(x: Tensor, axes: list[int], keep: bool, largest: bool) -> Tensor:
-    if any(type(x.shape[a]) is int and x.shape[a] == 0 for a in axes):
+    if any(x.shape[a] == 0 for a in axes):
         shape = [1 if d in axes else n for d, n in enumerate(x.shape) if keep or d not in axes]
         return F.full(shape, _neutral(x, largest), dtype=x.dtype)
     return (F.amax if largest else F.amin)(x, axes, keep)

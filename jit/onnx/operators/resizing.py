@@ -32,11 +32,8 @@ class Along:
     scale: Any
     region: tuple[float, float]
     """The part of the input that is looked at, for `tf_crop_and_resize`."""
-
-    @property
-    def length(self) -> Any:
-        """The size of the result before it is rounded down."""
-        return self.scale * self.size if type(self.scale) is float else self.out
+    length: Any
+    """Its size in the result before it is rounded down."""
 
 
 @dataclass(frozen=True)
@@ -143,18 +140,20 @@ def _dims(
     axes = [a % x.ndim for a in axes] if axes else list(range(x.ndim))
     own = [x.shape[a] for a in axes]
     if scales:
-        outs = [math.floor(n * s) for n, s in zip(own, scales, strict=True)]
+        lengths = [n * s for n, s in zip(own, scales, strict=True)]
+        outs = [math.floor(n) for n in lengths]
     elif sizes:
         scales = [m / n for m, n in zip(sizes, own, strict=True)]
         outs = list(sizes)
         if policy != "stretch":
             scale = (min if policy == "not_larger" else max)(scales)
             scales, outs = [scale] * len(axes), [math.floor(scale * n + 0.5) for n in own]
+        lengths = outs
     else:
         raise ModelError("Resize has neither scales nor sizes")
     count = len(axes)
     regions = [(roi[i], roi[i + count]) if roi else (0.0, 1.0) for i in range(count)]
-    found = [Along(*each) for each in zip(axes, own, outs, scales, regions, strict=True)]
+    found = [Along(*each) for each in zip(axes, own, outs, scales, regions, lengths, strict=True)]
     return [d for d in found if roi or not (type(d.scale) in (int, float) and d.scale == 1)]
 
 
