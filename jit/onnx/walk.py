@@ -147,11 +147,7 @@ class Walk(Watched):
             return Known(onnx.numpy_helper.to_array(value))
         if isinstance(value, onnx.SparseTensorProto):
             return Known(dense(value))
-        if isinstance(value, bytes):
-            return value.decode(errors="replace")
-        if isinstance(value, (list, tuple)) or type(value).__name__.startswith("Repeated"):
-            return [v.decode(errors="replace") if isinstance(v, bytes) else v for v in value]
-        return value
+        return _decoded(value)
 
     def _subgraph(self, graph: onnx.GraphProto) -> Subgraph:
         own = initializers(graph)
@@ -240,7 +236,14 @@ def _defaults(node: onnx.NodeProto, version: int) -> dict[str, Any]:
         return {}
     values = {n: a.default_value for n, a in schema.attributes.items() if a.default_value.type}
     found = {name: onnx.helper.get_attribute_value(value) for name, value in values.items()}
-    return {name: v.decode() if isinstance(v, bytes) else v for name, v in found.items()}
+    return {name: _decoded(value) for name, value in found.items()}
+
+
+def _decoded(value: Any) -> Any:
+    """Strings in place of bytes, lists in place of protobuf's."""
+    if isinstance(value, (list, tuple)) or type(value).__name__.startswith("Repeated"):
+        return [_decoded(part) for part in value]
+    return value.decode(errors="replace") if isinstance(value, bytes) else value
 
 
 def _on_host(operator: Operator, operands: list[Known], attributes: Mapping[str, Any]) -> Any:
