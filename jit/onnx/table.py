@@ -55,7 +55,7 @@ class Operator:
     attributes: Mapping[str, Any]
     """Names of attributes with the defaults of the declaration, `inspect.Parameter.empty` where it has none."""
     takes: frozenset[str] = field(default_factory=frozenset)
-    """What the walk passes beside attributes: `outputs`, the number of outputs that are used; `version`, the opset."""
+    """What the walk passes beside attributes: `outputs`, the outputs up to the last that is used; `version`, the opset."""
 
     def call(self, values: Sequence[Any], attributes: Mapping[str, Any], told: Mapping[str, Any]) -> Any:
         """The results for these operands; `told` holds what `takes` may ask for."""

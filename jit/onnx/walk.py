@@ -204,7 +204,7 @@ class Walk(Watched):
         if operator.on_host is not None and all(isinstance(o, Known) for o in operands) and operands:
             if (found := _on_host(operator, operands, attributes)) is not None:
                 return found
-        used = sum(bool(name) for name in step.node.output)
+        used = max((place for place, name in enumerate(step.node.output, 1) if name), default=0)
         version = self.context.opsets[_domain(step.node.domain)]
         return operator.call(operands, attributes, {"outputs": used, "version": version, "run": None})
 
