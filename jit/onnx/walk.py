@@ -45,8 +45,8 @@ class Context:
 class Subgraph:
     """A graph that is an attribute of a node: a function of its inputs once the values around it are given."""
 
-    def __init__(self, graph: Walk, around: Values | None = None) -> None:
-        self.graph, self.around = graph, around
+    def __init__(self, graph: Walk, outputs: Sequence[onnx.ValueInfoProto], around: Values | None = None) -> None:
+        self.graph, self.outputs, self.around = graph, outputs, around
 
     @property
     def input_count(self) -> int:
@@ -55,7 +55,7 @@ class Subgraph:
 
     def inside(self, around: Values) -> Subgraph:
         """The same where these values are seen."""
-        return Subgraph(self.graph, around)
+        return Subgraph(self.graph, self.outputs, around)
 
     def __call__(self, *inputs: Any) -> list[Any]:
         assert self.around is not None
@@ -153,7 +153,8 @@ class Walk(Watched):
         own = initializers(graph)
         around = {name: array for name, array in self.context.constants.items() if name not in self._own}
         inputs, outputs = [v.name for v in graph.input], [v.name for v in graph.output]
-        return Subgraph(Walk(graph.node, inputs, outputs, self.context.deeper(constants={**around, **own}), self._given, own))
+        context = self.context.deeper(constants={**around, **own})
+        return Subgraph(Walk(graph.node, inputs, outputs, context, self._given, own), list(graph.output))
 
     def needed(self) -> set[str]:
         """The names that come from around it."""
