@@ -254,6 +254,8 @@ def lstm(
     if p is None and not input_forget and _plain(names, usual, clip, layer.lengths):
         return _fused(layer, F.lstm, (0, 2, 3, 1))
     functions = list(_activations(names, activation_alpha, activation_beta, clip))
+    # what the cell becomes is not clipped, in onnxruntime neither
+    functions[2::3] = list(_activations(names, activation_alpha, activation_beta, None))[2::3]
     steppings, shares = [], []
     for way in range(layer.directions):
         peepholes = None if p is None else layer.gates(p, way, 3)
