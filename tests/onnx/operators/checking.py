@@ -39,7 +39,7 @@ def by_runtime(model: onnx.ModelProto, inputs: Arrays) -> list[Any]:
     """The outputs in onnxruntime, which wants types of outputs."""
     model = onnx.shape_inference.infer_shapes(model)
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    return session.run(None, dict(inputs))
+    return session.run(None, {name: np.asarray(x) for name, x in inputs.items()})
 
 
 def check(
@@ -47,6 +47,7 @@ def check(
     atol: float = 2e-6, traced: bool = True,
 ) -> list[Any]:  # fmt: skip
     """Compare with a peer, or with outputs that are given: once directly, and twice from a recording."""
+    inputs = {name: np.asarray(x) for name, x in inputs.items()}
     expected = peer(model, inputs) if callable(peer) else peer
     found: list[Any] = []
     for runs, prepared in ((1, prepare(model, traced=False)), (2 if traced else 0, prepare(model, traced=True))):
