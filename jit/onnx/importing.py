@@ -182,7 +182,7 @@ def _taken(value: Any) -> Any:
         return [_taken(part) for part in value]
     if value is None or isinstance(value, Tensor):
         return value
-    array = np.asarray(value)
+    array = np.asarray(value, order="C")
     try:
         tensor_dtype(array.dtype)
     except Error:

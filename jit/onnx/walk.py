@@ -46,8 +46,8 @@ class Context:
 class Subgraph:
     """A graph that is an attribute of a node: a function of its inputs once the values around it are given."""
 
-    def __init__(self, graph: Walk, around: Values | None = None) -> None:
-        self.graph, self.around = graph, around
+    def __init__(self, graph: Walk, outputs: Sequence[onnx.ValueInfoProto], around: Values | None = None) -> None:
+        self.graph, self.outputs, self.around = graph, outputs, around
 
     @property
     def input_count(self) -> int:
@@ -56,7 +56,7 @@ class Subgraph:
 
     def inside(self, around: Values) -> Subgraph:
         """The same where these values are seen."""
-        return Subgraph(self.graph, around)
+        return Subgraph(self.graph, self.outputs, around)
 
     def __call__(self, *inputs: Any) -> list[Any]:
         assert self.around is not None
@@ -160,17 +160,14 @@ class Walk(Watched):
             return Known(array_in(value))
         if isinstance(value, onnx.SparseTensorProto):
             return Known(dense(value))
-        if isinstance(value, bytes):
-            return value.decode(errors="replace")
-        if isinstance(value, (list, tuple)) or type(value).__name__.startswith("Repeated"):
-            return [v.decode(errors="replace") if isinstance(v, bytes) else v for v in value]
-        return value
+        return _decoded(value)
 
     def _subgraph(self, graph: onnx.GraphProto) -> Subgraph:
         own = initializers(graph)
         around = {name: array for name, array in self.context.constants.items() if name not in self._own}
         inputs, outputs = [v.name for v in graph.input], [v.name for v in graph.output]
-        return Subgraph(Walk(graph.node, inputs, outputs, self.context.deeper(constants={**around, **own}), self._given, own))
+        context = self.context.deeper(constants={**around, **own})
+        return Subgraph(Walk(graph.node, inputs, outputs, context, self._given, own), list(graph.output))
 
     def needed(self) -> set[str]:
         """The names that come from around it."""
@@ -221,7 +218,7 @@ class Walk(Watched):
         if operator.on_host is not None and all(isinstance(o, Known) for o in operands) and operands:
             if (found := _on_host(operator, operands, attributes)) is not None:
                 return found
-        used = sum(bool(name) for name in step.node.output)
+        used = max((place for place, name in enumerate(step.node.output, 1) if name), default=0)
         version = self.context.opsets[_domain(step.node.domain)]
         return operator.call(operands, attributes, {"outputs": used, "version": version})
 
@@ -253,7 +250,14 @@ def _defaults(node: onnx.NodeProto, version: int) -> dict[str, Any]:
         return {}
     values = {n: a.default_value for n, a in schema.attributes.items() if a.default_value.type}
     found = {name: onnx.helper.get_attribute_value(value) for name, value in values.items()}
-    return {name: v.decode() if isinstance(v, bytes) else v for name, v in found.items()}
+    return {name: _decoded(value) for name, value in found.items()}
+
+
+def _decoded(value: Any) -> Any:
+    """Strings in place of bytes, lists in place of protobuf's."""
+    if isinstance(value, (list, tuple)) or type(value).__name__.startswith("Repeated"):
+        return [_decoded(part) for part in value]
+    return value.decode(errors="replace") if isinstance(value, bytes) else value
 
 
 def _on_host(operator: Operator, operands: list[Known], attributes: Mapping[str, Any]) -> Any:

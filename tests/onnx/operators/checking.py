@@ -1,0 +1,104 @@
+"""What runs a node or a model here and elsewhere, and compares; gradients against differences."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import helper
+from onnx.reference import ReferenceEvaluator
+
+import jit
+from jit.onnx.backend import prepare
+from jit.onnx.importing import ImportedModel
+
+Arrays = Mapping[str, Any]
+
+
+def model_of(
+    nodes: onnx.NodeProto | Sequence[onnx.NodeProto], inputs: Arrays, outputs: Sequence[str], opset: int = 22,
+    domains: Sequence[str] = (),
+) -> onnx.ModelProto:  # fmt: skip
+    """A model of some nodes, whose inputs have the types of these arrays and whatever sizes."""
+    nodes = [nodes] if isinstance(nodes, onnx.NodeProto) else nodes
+    given = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(x.dtype), [None] * x.ndim)
+        for name, x in ((name, np.asarray(x)) for name, x in inputs.items())
+    ]
+    graph = helper.make_graph(nodes, "g", given, [helper.make_value_info(name, onnx.TypeProto()) for name in outputs])
+    imported = [helper.make_opsetid("", opset), *(helper.make_opsetid(domain, 1) for domain in domains)]
+    return helper.make_model(graph, opset_imports=imported, ir_version=10)
+
+
+def by_reference(model: onnx.ModelProto, inputs: Arrays) -> list[Any]:
+    return ReferenceEvaluator(model).run(None, dict(inputs))
+
+
+def by_runtime(model: onnx.ModelProto, inputs: Arrays) -> list[Any]:
+    """The outputs in onnxruntime, which wants types of outputs."""
+    model = onnx.shape_inference.infer_shapes(model)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    return session.run(None, {name: np.asarray(x) for name, x in inputs.items()})
+
+
+def check(
+    model: onnx.ModelProto, inputs: Arrays, peer: Callable[..., Any] | Sequence[Any] = by_reference, rtol: float = 2e-5,
+    atol: float = 2e-6, traced: bool = True,
+) -> list[Any]:  # fmt: skip
+    """Compare with a peer, or with outputs that are given: once directly, and twice from a recording."""
+    inputs = {name: np.asarray(x) for name, x in inputs.items()}
+    expected = peer(model, inputs) if callable(peer) else peer
+    found: list[Any] = []
+    for runs, prepared in ((1, prepare(model, traced=False)), (2 if traced else 0, prepare(model, traced=True))):
+        for _ in range(runs):
+            found = list(prepared.run(dict(inputs)))
+            same(found, expected, rtol, atol)
+    return found
+
+
+def same(found: Any, expected: Any, rtol: float, atol: float) -> None:
+    if isinstance(expected, (list, tuple)):
+        assert len(found) == len(expected)
+        for one, other in zip(found, expected, strict=True):
+            same(one, other, rtol, atol)
+        return
+    found, expected = np.asarray(found), np.asarray(expected)
+    assert found.dtype == expected.dtype
+    assert found.shape == expected.shape
+    wide = [x.astype(np.float64) if x.dtype.kind in "fV" else x for x in (found, expected)]
+    np.testing.assert_allclose(*wide, rtol=rtol, atol=atol)
+
+
+def check_gradients(model: onnx.ModelProto, inputs: Arrays, names: Sequence[str], eps: float = 1e-6) -> None:
+    """Compare gradients of a weighted sum of the first output with central differences; inputs are float64."""
+    module = ImportedModel(model)
+    weights = np.random.default_rng(7).normal(size=np.shape(_first(module, inputs)))
+
+    def value(arrays: Arrays) -> float:
+        return float((_first(module, arrays) * weights).sum())
+
+    tensors = {name: jit.tensor(x) for name, x in inputs.items()}
+    for name in names:
+        tensors[name].requires_grad_()
+    found = module(**tensors)
+    ((found[0] if isinstance(found, tuple) else found) * jit.tensor(weights)).sum().backward()
+    for name in names:
+        expected = np.zeros(inputs[name].shape)
+        for place in np.ndindex(expected.shape):
+            step = np.zeros(expected.shape)
+            step[place] = eps
+            up, down = value({**inputs, name: inputs[name] + step}), value({**inputs, name: inputs[name] - step})
+            expected[place] = (up - down) / (2 * eps)
+        assert np.abs(expected).max() > 0
+        np.testing.assert_allclose(tensors[name].grad.numpy(), expected, rtol=1e-5, atol=1e-7)
+
+
+def _first(module: Any, inputs: Arrays) -> np.ndarray:
+    with jit.no_grad():
+        found = module(**{name: jit.tensor(x) for name, x in inputs.items()})
+    return (found[0] if isinstance(found, tuple) else found).numpy()
+
+
+def random(*shape: int, seed: int = 0, dtype: Any = np.float32) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=shape).astype(dtype)
