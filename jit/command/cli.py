@@ -89,10 +89,10 @@ def export_command(
         args, kwargs = load_inputs(loaded, inputs)
         made = loaded.calls(
             jit.export_onnx, loaded.function, args, output, kwargs=kwargs,
-            input_names=_names(input_names) or getattr(loaded.module, "input_names", None),
-            output_names=_names(output_names) or getattr(loaded.module, "output_names", None), opset_version=opset, stage=stage, training=training,
-            dynamic_axes=parse_dynamic(dynamic) or getattr(loaded.module, "dynamic_axes", None),
-            verify=verify, external_data=external_data,
+            input_names=_names(input_names) or loaded.said("input_names"),
+            output_names=_names(output_names) or loaded.said("output_names"), opset_version=opset, stage=stage,
+            training=training, dynamic_axes=parse_dynamic(dynamic) or loaded.said("dynamic_axes"), verify=verify,
+            external_data=external_data,
         )  # fmt: skip
     if report is not None:
         write_atomically(report, (made.to_json() if report.endswith(".json") else str(made)) + "\n")
@@ -224,7 +224,7 @@ def run_command(target: str, inputs: Sequence[str], output: str | None, as_json:
         with jit.no_grad():
             outputs = tensors_of(loaded.calls(traced, *args, **kwargs))
     if output is not None:
-        names = getattr(loaded.module, "output_names", None) or [f"output_{i}" for i in range(len(outputs))]
+        names = loaded.said("output_names") or [f"output_{i}" for i in range(len(outputs))]
         write_atomically(output, _archive({name: t._array for name, t in zip(names, outputs, strict=True)}))
     if as_json:
         found = [{"dtype": t.dtype.name, "shape": list(t.shape), "values": _plain(t)} for t in outputs]

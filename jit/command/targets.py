@@ -49,6 +49,10 @@ class CommandTarget:
         exec(compile(text, getattr(self.module, "__file__", None) or "<target>", "exec"), namespace)
         return namespace[name](function, args, kwargs)
 
+    def said(self, name: str) -> Any:
+        """What the target's module says of it under a name, `dynamic_axes` say; None if nothing."""
+        return getattr(self.module, name, None)
+
     def _line(self, name: str) -> int:
         """The line at which the module defines `name`; 1 if it does not say."""
         lines = linecache.getlines(getattr(self.module, "__file__", None) or "")

@@ -30,7 +30,7 @@ class BenchTimes(NamedTuple):
         faster = f"{self.eager / self.traced:.2f} times as fast" if self.traced else ""
         rows = [("eager", self.eager, ""), ("traced", self.traced, faster), ("first traced call", self.first, "")]
         rows += [("second traced call", self.second, "")]
-        rows += [(name, seconds, f"{self.traced / seconds:.2f} of it is the traced call") for name, seconds in self.others.items()]
+        rows += [(name, t, f"traced takes {self.traced / t:.2f} of this") for name, t in self.others.items()]
         lines = [f"{name:<20}{1e3 * seconds:>12.4f} ms  {note}".rstrip() for name, seconds, note in rows]
         if not self.hits:
             lines.append("no call ran from a recording: jit.trace(...).explain() says why")

@@ -32,7 +32,7 @@ class Known:
     `array` is numpy's; where elements are numbers of a trace its dtype is object, and `dtype` tells what they are.
     """
 
-    __slots__ = ("array", "dtype", "_tensor")
+    __slots__ = ("_tensor", "array", "dtype")
 
     def __init__(self, array: Any, dtype: Any = None) -> None:
         self.array = np.asarray(array)

@@ -14,7 +14,7 @@ from jit.tracing.surroundings.known_types import Watched
 
 from .bodies import body_of
 from .table import Operator, find
-from .values import SMALL, Known, as_list, as_number, as_operand
+from .values import SMALL, Known, as_list, as_number
 
 if TYPE_CHECKING:
     import onnx
@@ -119,7 +119,7 @@ class Walk(Watched):
 
     @property
     def on_data(self) -> bool:
-        """Whether Python looks at elements, or makes elements that tensors do not have, so that no recording repeats it."""
+        """Whether Python looks at elements, or makes some that tensors do not have: no recording repeats it."""
         return any(step.on_data for step in self.steps)
 
     # -- preparing -----------------------------------------------------------------------------------------------
@@ -173,7 +173,9 @@ class Walk(Watched):
         """The names that come from around it."""
         found = {o for step in self.steps for o in step.operands if isinstance(o, str)} | set(self.outputs)
         for step in self.steps:
-            found |= {n for value in step.attributes.values() if isinstance(value, Subgraph) for n in value.graph.needed()}
+            found |= {
+                n for value in step.attributes.values() if isinstance(value, Subgraph) for n in value.graph.needed()
+            }
         return found - self._own - set(self._known)
 
     def _mark_dead(self) -> None:
@@ -215,9 +217,9 @@ class Walk(Watched):
             raise
 
     def _by_operator(self, step: Step, operator: Operator, operands: list[Any], attributes: dict[str, Any]) -> Any:
-        if operator.on_host is not None and all(isinstance(o, Known) for o in operands) and operands:
-            if (found := _on_host(operator, operands, attributes)) is not None:
-                return found
+        found = _on_host(operator, operands, attributes)
+        if found is not None:
+            return found
         used = max((place for place, name in enumerate(step.node.output, 1) if name), default=0)
         version = self.context.opsets[_domain(step.node.domain)]
         return operator.call(operands, attributes, {"outputs": used, "version": version})
@@ -260,9 +262,10 @@ def _decoded(value: Any) -> Any:
     return value.decode(errors="replace") if isinstance(value, bytes) else value
 
 
-def _on_host(operator: Operator, operands: list[Known], attributes: Mapping[str, Any]) -> Any:
-    """The result on the host; None if this form of the operator has none."""
-    assert operator.on_host is not None
+def _on_host(operator: Operator, operands: list[Any], attributes: Mapping[str, Any]) -> Any:
+    """The result on the host; None if it does not know all operands, or this form of the operator has none."""
+    if operator.on_host is None or not operands or not all(isinstance(o, Known) for o in operands):
+        return None
     known = {name: value for name, value in attributes.items() if name in operator.attributes}
     return operator.on_host(*operands, **known)
 

@@ -157,8 +157,8 @@ def outcome(content: bytes) -> str:
     """`runs`, `refused`, or the foreign exception that came out."""
     import jit
     from jit.ir.errors import Error
-    from jit.onnx.importing import ImportedModel
     from jit.onnx.files import read_model
+    from jit.onnx.importing import ImportedModel
 
     try:
         module = ImportedModel(read_model(content)).eval()

@@ -105,7 +105,9 @@ def _powers_of_two(array: np.ndarray, saturate: bool, rounding: str) -> np.ndarr
 def _few_bits(array: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
     bits, signed = int(dtype.name[-1]), dtype.name[0] == "i"
     whole = np.asarray(array).astype(np.float64).astype(np.int64) & ((1 << bits) - 1)
-    return np.where(whole >= 1 << (bits - 1), whole - (1 << bits), whole).astype(dtype) if signed else whole.astype(dtype)
+    return (
+        np.where(whole >= 1 << (bits - 1), whole - (1 << bits), whole).astype(dtype) if signed else whole.astype(dtype)
+    )
 
 
 def _with_texts(array: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
@@ -117,7 +119,9 @@ def _with_texts(array: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
 def _text(value: Any) -> str:
     if isinstance(value, (bytes, str)):
         return value.decode() if isinstance(value, bytes) else value
-    return repr(value.item()) if value.dtype.kind != "f" else np.format_float_positional(value, trim="-", fractional=False)
+    return (
+        repr(value.item()) if value.dtype.kind != "f" else np.format_float_positional(value, trim="-", fractional=False)
+    )
 
 
 def _converted(x: Any, dtype: np.dtype[Any], saturate: bool, rounding: str) -> Any:
@@ -143,7 +147,9 @@ def _cast_tensor(x: Tensor, dtype: Any) -> Tensor:
 
 @operator("Cast")
 def cast(x: Any, *, to: Any, saturate: int = 1, round_mode: str = "up") -> Any:
-    return _converted(x, numpy_dtype(to) if isinstance(to, int) else numpy_dtype(_NAMES[to]), bool(saturate), round_mode)
+    return _converted(
+        x, numpy_dtype(to) if isinstance(to, int) else numpy_dtype(_NAMES[to]), bool(saturate), round_mode
+    )
 
 
 _NAMES = {dtype.name.upper(): number for number, dtype in DTYPES.items()} | {"FLOAT": 1, "DOUBLE": 11}
@@ -159,5 +165,3 @@ def cast_like(x: Any, like: Any, *, saturate: int = 1, round_mode: str = "up") -
 @operator("BitCast")
 def bitcast(x: Any, *, to: int) -> Any:
     return result(array_of(x).view(numpy_dtype(to)))
-
-

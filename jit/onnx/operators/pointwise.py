@@ -232,7 +232,9 @@ def shift(a: Tensor, b: Tensor, *, direction: str) -> Tensor:
 
 
 def _folded(function: Callable[[Any, Any], Any]) -> Callable[..., Known]:
-    return lambda *known: Known(reduce(function, [k.array for k in known]), known[0].dtype if known[0].symbolic else None)
+    return lambda *known: Known(
+        reduce(function, [k.array for k in known]), known[0].dtype if known[0].symbolic else None
+    )
 
 
 @operator("Max", on_host=_folded(np.maximum))
@@ -283,10 +285,11 @@ def dropout_of_old(x: Tensor, *, is_test: int = 0, ratio: float = 0.5, outputs: 
 
 
 @operator("Dropout", since=12)
-def dropout(x: Tensor, ratio: Number | None, training_mode: Number | None, *, seed: int | None = None, outputs: int) -> Any:
+def dropout(
+    x: Tensor, ratio: Number | None, training_mode: Number | None, *, seed: int | None = None, outputs: int
+) -> Any:
     share = 0.5 if ratio is None else ratio
     if not training_mode or share == 0:
         return (x, F.ones_like(x, dtype=bool_)) if outputs > 1 else x
     kept = F.rand_like(x) >= share
     return F.where(kept, x / (1 - share), F.zeros_like(x)), kept
-

@@ -96,11 +96,10 @@ def average_pool(
 ) -> Tensor:  # fmt: skip
     count = len(kernel_shape)
     strides, dilations, sides, wide = _settled(x, kernel_shape, strides, dilations, auto_pad, pads, ceil_mode)
-    if wide == sides and count <= 3 and set(dilations) == {1} and all(a == b for a, b in sides):
-        if all(2 * a <= k for (a, _), k in zip(sides, kernel_shape, strict=True)):
-            pool = (NN.avg_pool1d, NN.avg_pool2d, NN.avg_pool3d)[count - 1]
-            include = bool(count_include_pad)
-            return pool(x, kernel_shape, strides, [a for a, _ in sides], False, include)
+    plain = wide == sides and all(a == b and 2 * a <= k for (a, b), k in zip(sides, kernel_shape, strict=True))
+    if plain and count <= 3 and set(dilations) == {1}:
+        pool = (NN.avg_pool1d, NN.avg_pool2d, NN.avg_pool3d)[count - 1]
+        return pool(x, kernel_shape, strides, [a for a, _ in sides], False, bool(count_include_pad))
     dims = list(range(2 + count, 2 + 2 * count))
     total = F.sum(_windows(padded(x, _by_dim(wide), "constant", 0), kernel_shape, strides, dilations), dims)
     ones = F.ones((1, 1, *x.shape[2:]), dtype=x.dtype)
@@ -143,9 +142,7 @@ def max_unpool(
 ) -> Tensor:
     count = len(kernel_shape)
     strides, pads = strides or [1] * count, pads or [0] * (2 * count)
-    sizes = [
-        (x.shape[2 + i] - 1) * strides[i] + kernel_shape[i] - pads[i] - pads[i + count] for i in range(count)
-    ]
+    sizes = [(x.shape[2 + i] - 1) * strides[i] + kernel_shape[i] - pads[i] - pads[i + count] for i in range(count)]
     shape = [*x.shape[:2], *sizes]
     # Places are those of the smaller plane, also if a greater result is asked for.
     flat = F.zeros((math.prod(shape),), dtype=x.dtype)
@@ -172,8 +169,7 @@ def roi_align(
         if not half:
             width, height = max(width, 1.0), max(height, 1.0)
         taps = [
-            sampling_ratio or math.ceil(size / bins)
-            for size, bins in ((height, output_height), (width, output_width))
+            sampling_ratio or math.ceil(size / bins) for size, bins in ((height, output_height), (width, output_width))
         ]
         rows = _samples(y1, height, output_height, taps[0], x.shape[2])
         columns = _samples(x1, width, output_width, taps[1], x.shape[3])

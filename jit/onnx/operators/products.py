@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from jit.eager.namespace import F
-from jit.nn import functional as NN
 
 from ..table import Tensor, operator
 from .shapes import padded
@@ -42,9 +41,7 @@ def det(x: Tensor) -> Tensor:
 # -- convolutions --------------------------------------------------------------------------------------------------
 
 
-def sides_of(
-    sizes: Any, kernel: Any, strides: Any, dilations: Any, auto_pad: str, pads: Any
-) -> list[tuple[Any, Any]]:
+def sides_of(sizes: Any, kernel: Any, strides: Any, dilations: Any, auto_pad: str, pads: Any) -> list[tuple[Any, Any]]:
     """How many places go before and after each spatial dim."""
     count = len(kernel)
     if auto_pad in ("NOTSET", ""):
@@ -129,10 +126,9 @@ def deform_conv(
     columns = _places(ow, strides[1], pads[1], kw, dilations[1], (1, 1, kw, 1, ow), 2)
     ys = F.reshape(F.expand(rows, (1, kh, kw, oh, ow)), (1, 1, kh * kw, oh, ow)) + F.select(shift, 3, 0)
     xs = F.reshape(F.expand(columns, (1, kh, kw, oh, ow)), (1, 1, kh * kw, oh, ow)) + F.select(shift, 3, 1)
-    grid = F.stack([(2 * xs + 1) / width - 1, (2 * ys + 1) / h - 1], -1)
-    grid = F.reshape(grid, (n * offset_group, kh * kw * oh, ow, 2))
-    maps = F.reshape(x, (n * offset_group, c // offset_group, h, width))
-    found = NN.grid_sample(maps, grid, mode="bilinear", padding_mode="zeros", align_corners=False)
+    maps = F.reshape(x, (n * offset_group, c // offset_group, h * width))
+    flat = (n * offset_group, kh * kw * oh * ow)
+    found = _sampled(maps, h, width, F.reshape(ys, flat), F.reshape(xs, flat))
     found = F.reshape(found, (n, offset_group, c // offset_group, kh * kw, oh, ow))
     if mask is not None:
         found = found * F.reshape(mask, (n, offset_group, 1, kh * kw, oh, ow))
@@ -140,6 +136,20 @@ def deform_conv(
     filters = F.reshape(w, (1, group, w.shape[0] // group, c // group * kh * kw))
     result = F.reshape(F.matmul(filters, patches), (n, w.shape[0], oh, ow))
     return result if b is None else result + F.reshape(b, (-1, 1, 1))
+
+
+def _sampled(maps: Tensor, height: Any, width: Any, ys: Tensor, xs: Tensor) -> Tensor:
+    """`maps` `[n, c, height * width]` between places, `[n, places]`: by the four around each; outside is 0."""
+    found: Any = 0
+    for dy in (0, 1):
+        for dx in (0, 1):
+            y, x = F.floor(ys) + dy, F.floor(xs) + dx
+            inside = (y >= 0) & (y < height) & (x >= 0) & (x < width)
+            weight = F.where(inside, (1 - F.abs(ys - y)) * (1 - F.abs(xs - x)), F.zeros_like(ys))
+            index = (F.clamp(y, 0, height - 1) * width + F.clamp(x, 0, width - 1)).long()
+            shape = (maps.shape[0], maps.shape[1], index.shape[1])
+            found = found + F.gather(maps, 2, F.expand(F.unsqueeze(index, 1), shape)) * F.unsqueeze(weight, 1)
+    return found
 
 
 def _places(count: Any, stride: int, pad: int, width: Any, dilation: int, shape: Any, dim: int) -> Tensor:

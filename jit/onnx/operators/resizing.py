@@ -134,9 +134,7 @@ def _resized_along(x: Tensor, d: Along, manner: Manner) -> Tensor:
 # -- the operators -------------------------------------------------------------------------------------------------
 
 
-def _dims(
-    x: Tensor, roi: Any, scales: Any, sizes: Any, axes: Any, policy: str
-) -> list[Along]:
+def _dims(x: Tensor, roi: Any, scales: Any, sizes: Any, axes: Any, policy: str) -> list[Along]:
     axes = [a % x.ndim for a in axes] if axes else list(range(x.ndim))
     own = [x.shape[a] for a in axes]
     if scales:
@@ -215,7 +213,9 @@ def resize(
     mode: str = "nearest", nearest_mode: str = "round_prefer_floor",
 ) -> Tensor:  # fmt: skip
     cropped = coordinate_transformation_mode == "tf_crop_and_resize"
-    places = "half_pixel" if coordinate_transformation_mode == "tf_half_pixel_for_nn" else coordinate_transformation_mode
+    places = (
+        "half_pixel" if coordinate_transformation_mode == "tf_half_pixel_for_nn" else coordinate_transformation_mode
+    )
     manner = Manner(
         mode, places, nearest_mode, cubic_coeff_a, bool(exclude_outside), bool(antialias), extrapolation_value
     )

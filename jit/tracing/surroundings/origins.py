@@ -31,7 +31,7 @@ HARMLESS = frozenset({
 DULL = ("logging", "re", "types", "warnings")
 """Packages whose objects have state of their own that says nothing about a function's results."""
 WITH_STATE = ("nn", "optim", "amp", "sparse", "onnx")
-"""Rooms of this package whose objects hold what functions compute with: networks, optimizers, scalers, tensors, models."""
+"""Rooms of this package whose objects hold what functions compute with: networks, optimizers, tensors, models."""
 _MODULES_WITH_STATE = tuple(f"jit.{room}." for room in WITH_STATE)
 
 _LIBRARY = tuple(
