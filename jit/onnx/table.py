@@ -57,7 +57,7 @@ class Operator:
     on_data: bool
     """Whether Python looks at elements of tensors, so that no recording can repeat it."""
     takes: frozenset[str]
-    """What the walk passes beside attributes: `outputs`, the outputs up to the last that is used; `version`, the opset."""
+    """What the walk passes beside attributes: `outputs`, how many there are up to the last used; `version`, the opset."""
 
     def call(self, values: Sequence[Any], attributes: Mapping[str, Any], told: Mapping[str, Any]) -> Any:
         """The results for these operands; `told` holds what `takes` may ask for."""
