@@ -31,7 +31,7 @@ def _from_schema(node: onnx.NodeProto, operands: Sequence[Any], context: Context
 
     version = context.opsets.get(node.domain, context.opsets.get("", 1))
     try:
-        schema = onnx.defs.get_schema(node.op_type, version, node.domain)
+        schema: Any = onnx.defs.get_schema(node.op_type, version, node.domain)
     except onnx.defs.SchemaError:
         return None, None, {}
     if schema.has_function:

@@ -7,7 +7,6 @@ trace guards.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import count
 from typing import Any
 
 import numpy as np
@@ -48,8 +47,14 @@ def loop(*operands: Any, body: Subgraph) -> tuple[Any, ...]:
 
 
 def _trips(given: Any) -> Iterator[int]:
-    """Numbers of trips, without end if nobody says how many."""
-    return count() if given is None else iter(range(int(as_number(given))))
+    """Numbers of trips; ModelError beyond `MOST_TRIPS`, since a model from a stranger might go on for ever."""
+    yield from range(MOST_TRIPS if given is None else min(int(as_number(given)), MOST_TRIPS))
+    if given is None or int(as_number(given)) > MOST_TRIPS:
+        raise ModelError(f"a Loop of the model makes more than {MOST_TRIPS:,} trips")
+
+
+MOST_TRIPS = 100_000
+"""The trips that a loop may make."""
 
 
 def _collected(body: Subgraph, index: int, values: Sequence[Any], axis: int = 0) -> Any:
@@ -69,8 +74,8 @@ def _collected(body: Subgraph, index: int, values: Sequence[Any], axis: int = 0)
 
 @operator("Scan", since=9)
 def scan(
-    *operands: Any, body: Subgraph, num_scan_inputs: int, scan_input_axes: Any = None, scan_input_directions: Any = None,
-    scan_output_axes: Any = None, scan_output_directions: Any = None,
+    *operands: Any, body: Subgraph, num_scan_inputs: int, scan_input_axes: Any = None,
+    scan_input_directions: Any = None, scan_output_axes: Any = None, scan_output_directions: Any = None,
 ) -> tuple[Any, ...]:  # fmt: skip
     states, inputs = list(operands[:-num_scan_inputs]), operands[-num_scan_inputs:]
     axes = scan_input_axes or [0] * len(inputs)
@@ -128,5 +133,3 @@ def _filled(x: Any, steps: Any) -> Any:
     """The tensor with zeros up to so many steps."""
     x = as_tensor(x)
     return x if x.shape[0] == steps else F.cat([x, F.zeros((steps - x.shape[0], *x.shape[1:]), dtype=x.dtype)])
-
-

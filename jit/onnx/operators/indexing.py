@@ -80,7 +80,7 @@ def scatter_nd(x: Tensor, index: Tensor, updates: Tensor, *, reduction: str = "n
     outer, inner = list(x.shape[:count]), list(x.shape[count:])
     strides = [math.prod(outer[d + 1 :]) for d in range(count)]
     flat = sum(place * stride for place, stride in zip(_rows(x, index, 0), strides, strict=True))
-    rows, size = F.reshape(flat, (-1, 1)), math.prod(inner)  # type: ignore[arg-type]
+    rows, size = F.reshape(flat, (-1, 1)), math.prod(inner)
     target, given = F.reshape(x, (math.prod(outer), size)), F.reshape(updates, (-1, size))
     written = F.scatter_reduce(target, 0, F.expand(rows, given.shape), given, _REDUCTIONS[reduction])
     return F.reshape(written, x.shape)

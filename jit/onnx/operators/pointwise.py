@@ -200,7 +200,7 @@ for _name, (_aten, _host) in _BINARY.items():
 @operator("Div", on_host=_both(_quotient))
 def divide(a: Operand, b: Operand, *, axis: int | None = None, broadcast: int = 0) -> Tensor:
     a, b = _aligned(a, b, axis, broadcast)
-    whole = (a if isinstance(a, Tensor) else b).dtype.is_integral
+    whole = all(x.dtype.is_integral for x in (a, b) if isinstance(x, Tensor))
     return F.div(a, b, rounding_mode="trunc") if whole else F.div(a, b)
 
 

@@ -76,7 +76,7 @@ def _flat_places(
     x: Tensor, places: Tensor, kernel: Any, strides: Any, dilations: Any, sides: Any, storage_order: int
 ) -> Tensor:
     """Where in the input, seen as one row, the greatest element of each window is."""
-    count, rest, own = len(kernel), places, []
+    count, rest, own = len(kernel), places, list[Tensor]()
     for width in reversed(kernel):
         own.insert(0, F.remainder(rest, width))
         rest = F.div(rest, width, rounding_mode="floor")

@@ -4,7 +4,7 @@ import ml_dtypes
 import numpy as np
 import onnx
 import pytest
-from onnx import helper
+from onnx import helper, numpy_helper
 
 import jit
 from jit.ir.errors import ModelError
@@ -17,7 +17,15 @@ TENSOR_TYPES = [np.uint8, np.int8, np.int16]
 HOST_TYPES = [np.uint16, ml_dtypes.int4, ml_dtypes.uint4, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2,
               ml_dtypes.float8_e4m3fnuz, ml_dtypes.float8_e5m2fnuz, ml_dtypes.float4_e2m1fn]  # fmt: skip
 
-GRANULARITIES = [((), 1, 0), ((1,), 1, 0), ((4,), 1, 0), ((6,), -1, 0), ((3,), 0, 0), ((3, 2, 6), 1, 2), ((3, 4, 2), 2, 4)]
+GRANULARITIES = [
+    ((), 1, 0),
+    ((1,), 1, 0),
+    ((4,), 1, 0),
+    ((6,), -1, 0),
+    ((3,), 0, 0),
+    ((3, 2, 6), 1, 2),
+    ((3, 4, 2), 2, 4),
+]
 """Shapes of scales for [3, 4, 6], axes, sizes of blocks; the last block is not full."""
 
 
@@ -46,8 +54,7 @@ def zero_points(shape, dtype):
 def test_there(dtype, shape, axis, block):
     x = random(3, 4, 6) * 4
     opset = 23 if dtype is ml_dtypes.float4_e2m1fn else 21
-    model, given = quantizing(x, scales(shape), zero_points(shape, dtype), opset, axis=axis, block_size=block)
-    check(model, given, traced=dtype in TENSOR_TYPES)
+    check(*quantizing(x, scales(shape), zero_points(shape, dtype), opset, axis=axis, block_size=block))
 
 
 @pytest.mark.parametrize("dtype", [*TENSOR_TYPES, np.int32, *HOST_TYPES])
@@ -72,7 +79,31 @@ def test_halves_go_to_even_numbers_and_what_is_too_large_to_the_ends():
 @pytest.mark.parametrize("dtype", HOST_TYPES[3:7])
 def test_small_floats_that_are_too_large(dtype, saturate):
     x = np.array([0, 1, 1e3, -1e6, 1e10, np.inf, -np.inf, np.nan, 3.3], np.float32)
-    check(*quantizing(x, np.float32(2), np.zeros((), dtype), 21, saturate=saturate), traced=False)
+    check(*quantizing(x, np.float32(2), np.zeros((), dtype), 21, saturate=saturate))
+
+
+@pytest.mark.parametrize("dtype", HOST_TYPES[:7])
+def test_models_whose_constants_are_of_such_types(dtype):
+    """Weights of any type are constants of a recording; what gives such elements runs untraced."""
+    zeros = zero_points((4,), dtype)
+    given = {"x": random(3, 4)}
+    nodes = [helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["q"]),
+             helper.make_node("DequantizeLinear", ["q", "scale", "zero"], ["xx"]),
+             helper.make_node("DequantizeLinear", ["w", "scale", "zero"], ["ww"]),
+             helper.make_node("Add", ["xx", "ww"], ["y"])]  # fmt: skip
+    weights = (np.random.default_rng(0).random((3, 4)) * 7).astype(dtype)
+    constants = [numpy_helper.from_array(a, n) for n, a in (("scale", scales((4,))), ("zero", zeros), ("w", weights))]
+    for first in (0, 2):
+        model = model_of(nodes[first:], given if first == 0 else {"xx": given["x"]}, ["y"], 21)
+        model.graph.initializer.extend(constants)
+        check(model, given if first == 0 else {"xx": given["x"]})
+        assert ImportedModel(model).is_traceable == (first == 2)
+
+
+def test_an_output_dtype_of_such_a_type():
+    model, given = quantizing(random(3, 4), np.float32(0.1), None, 21, output_dtype=onnx.TensorProto.UINT16)
+    check(model, given)
+    assert not ImportedModel(model).is_traceable
 
 
 @pytest.mark.parametrize("kind", [np.float16, ml_dtypes.bfloat16, np.int32])
@@ -88,8 +119,8 @@ def test_the_output_dtype_and_the_precision():
     check(*quantizing(x, np.float32(0.01), output_dtype=element))
     half = (x * 8).astype(np.float16)
     check(*quantizing(half, np.float16(0.03), np.int8(1), 23, precision=onnx.TensorProto.FLOAT))
-    found = dequantizing((x * 9).astype(np.int8), np.float32(0.3), np.int8(1), 23, output_dtype=onnx.TensorProto.FLOAT16)
-    check(*found)
+    element = onnx.TensorProto.FLOAT16
+    check(*dequantizing((x * 9).astype(np.int8), np.float32(0.3), np.int8(1), 23, output_dtype=element))
 
 
 def test_before_scales_had_axes():
@@ -140,7 +171,8 @@ def test_matmul_integer(a, b, zeros):
 
 
 @pytest.mark.parametrize(("attributes", "group"), [
-    ({}, 1), ({"pads": [1, 0, 2, 1]}, 1), ({"strides": [2, 1], "dilations": [1, 2]}, 2), ({"auto_pad": "SAME_UPPER"}, 1),
+    ({}, 1), ({"pads": [1, 0, 2, 1]}, 1), ({"strides": [2, 1], "dilations": [1, 2]}, 2),
+    ({"auto_pad": "SAME_UPPER"}, 1),
 ])  # fmt: skip
 @pytest.mark.parametrize("zeros", [False, True])
 def test_conv_integer(attributes, group, zeros):
@@ -184,8 +216,9 @@ def test_quantized_products(per, dtype):
 
 def test_rows_of_matrices_have_scales_as_vectors():
     given = {
-        "a": bytes_of(4, 5), "a_scale": scales((4,)), "a_zero": zero_points((4,), np.uint8), "b": bytes_of(5, 6, seed=1),
-        "b_scale": scales((6,)), "b_zero": zero_points((6,), np.uint8), "y_scale": np.float32(9), "y_zero": np.uint8(11),
+        "a": bytes_of(4, 5), "a_scale": scales((4,)), "a_zero": zero_points((4,), np.uint8),
+        "b": bytes_of(5, 6, seed=1), "b_scale": scales((6,)), "b_zero": zero_points((6,), np.uint8),
+        "y_scale": np.float32(9), "y_zero": np.uint8(11),
     }  # fmt: skip
     node = helper.make_node("QLinearMatMul", list(given), ["y"])
     turned = {**given, "a_scale": given["a_scale"][:, None], "a_zero": given["a_zero"][:, None]}
