@@ -41,7 +41,8 @@ def attention(
     mask, causal = _both(seen, attn_mask), bool(is_causal) and alone
     probabilities = None
     if outputs < 4 and not softcap and _inside(softmax_precision, q.dtype):
-        y = F.scaled_dot_product_attention(q, k, v.to(q.dtype), mask, 0.0, causal, scale=scale, enable_gqa=_grouped(q, k))
+        grouped, v_alike = _grouped(q, k), v.to(q.dtype)
+        y = F.scaled_dot_product_attention(q, k, v_alike, mask, 0.0, causal, scale=scale, enable_gqa=grouped)
     else:
         mask = _seen(q, k, 0, -1, 0, None) if causal else mask
         y, probabilities = _by_parts(q, k, v, mask, scale, softcap, softmax_precision, qk_matmul_output_mode)
@@ -230,5 +231,3 @@ def _recurrence(
         state = state + key * new
         found.append(F.matmul(q[:, :, t : t + 1], _repeated(state, q)))
     return F.cat(found, 2), state
-
-

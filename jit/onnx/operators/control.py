@@ -69,8 +69,8 @@ def _collected(body: Subgraph, index: int, values: Sequence[Any], axis: int = 0)
 
 @operator("Scan", since=9)
 def scan(
-    *operands: Any, body: Subgraph, num_scan_inputs: int, scan_input_axes: Any = None, scan_input_directions: Any = None,
-    scan_output_axes: Any = None, scan_output_directions: Any = None,
+    *operands: Any, body: Subgraph, num_scan_inputs: int, scan_input_axes: Any = None,
+    scan_input_directions: Any = None, scan_output_axes: Any = None, scan_output_directions: Any = None,
 ) -> tuple[Any, ...]:  # fmt: skip
     states, inputs = list(operands[:-num_scan_inputs]), operands[-num_scan_inputs:]
     axes = scan_input_axes or [0] * len(inputs)
@@ -128,5 +128,3 @@ def _filled(x: Any, steps: Any) -> Any:
     """The tensor with zeros up to so many steps."""
     x = as_tensor(x)
     return x if x.shape[0] == steps else F.cat([x, F.zeros((steps - x.shape[0], *x.shape[1:]), dtype=x.dtype)])
-
-

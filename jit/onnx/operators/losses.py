@@ -9,12 +9,14 @@ from jit.ir.errors import ModelError
 from ..table import Any, Tensor, operator
 
 _REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
-"""What ATen calls them."""
+"""Names of reductions, and ATen's numbers for them."""
 _NOBODY = -(2**31)
 """No class has this number."""
 
 
-def _loss(log_probabilities: Tensor, target: Tensor, weight: Tensor | None, ignored: int | None, reduction: str) -> Tensor:
+def _loss(
+    log_probabilities: Tensor, target: Tensor, weight: Tensor | None, ignored: int | None, reduction: str
+) -> Tensor:
     if reduction not in _REDUCTIONS:
         raise ModelError(f"losses are reduced by none, mean or sum, not by {reduction!r}")
     ignored = _NOBODY if ignored is None else ignored

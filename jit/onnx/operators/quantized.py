@@ -154,8 +154,10 @@ def _whole(x: Tensor) -> Tensor:
 
 
 @operator("ConvInteger")
-def conv_integer(x: Any, w: Any, x_zero_point: Any, w_zero_point: Any, *, auto_pad: str = "NOTSET", dilations: Any = None,
-                 group: int = 1, kernel_shape: Any = None, pads: Any = None, strides: Any = None) -> Tensor:  # fmt: skip
+def conv_integer(
+    x: Any, w: Any, x_zero_point: Any, w_zero_point: Any, *, auto_pad: str = "NOTSET", dilations: Any = None,
+    group: int = 1, kernel_shape: Any = None, pads: Any = None, strides: Any = None,
+) -> Tensor:  # fmt: skip
     x, w = _centred(x, x_zero_point), _centred(w, w_zero_point, _channels(w))
     return _whole(conv(x, w, None, auto_pad=auto_pad, dilations=dilations, group=group, pads=pads, strides=strides))
 

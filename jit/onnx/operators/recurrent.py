@@ -60,7 +60,7 @@ def _clipped(function: Callable[..., Tensor], numbers: Sequence[float], clip: fl
 
 
 @dataclass
-class Layer:
+class RecurrentLayer:
     """Operands of a recurrent layer in ONNX's first layout: the steps come first."""
 
     x: Tensor
@@ -88,7 +88,9 @@ class Layer:
         return (F.permute(y, (2, 0, 1, 3)), *(F.transpose(state, 0, 1) for state in states))
 
 
-def _layer(x: Tensor, w: Tensor, r: Tensor, b: Any, lengths: Any, states: Any, direction: str, layout: int) -> Layer:
+def _layer(
+    x: Tensor, w: Tensor, r: Tensor, b: Any, lengths: Any, states: Any, direction: str, layout: int
+) -> RecurrentLayer:
     if direction not in ("forward", "reverse", "bidirectional"):
         raise ModelError(f"a recurrent layer runs forward, reverse or bidirectional, not {direction!r}")
     if layout:
@@ -99,7 +101,7 @@ def _layer(x: Tensor, w: Tensor, r: Tensor, b: Any, lengths: Any, states: Any, d
         raise ModelError(f"the weights are those of {w.shape[0]} directions, and the layer is {direction}")
     shape = (directions, x.shape[1], r.shape[2])
     states = [F.zeros(shape, dtype=x.dtype) if state is None else state for state in states]
-    return Layer(x, w, r, b, _shorter(lengths, x), states, direction, layout)
+    return RecurrentLayer(x, w, r, b, _shorter(lengths, x), states, direction, layout)
 
 
 def _shorter(lengths: Any, x: Tensor) -> Tensor | None:
@@ -109,7 +111,7 @@ def _shorter(lengths: Any, x: Tensor) -> Tensor | None:
     return None if lengths is None else as_tensor(lengths)
 
 
-def _stepwise(layer: Layer, steppings: Sequence[Stepping], shares: Sequence[Tensor]) -> tuple[Tensor, ...]:
+def _stepwise(layer: RecurrentLayer, steppings: Sequence[Stepping], shares: Sequence[Tensor]) -> tuple[Tensor, ...]:
     """The layer step by step, each direction by itself."""
     ys, ends = [], []
     for way, (stepping, share) in enumerate(zip(steppings, shares, strict=True)):
@@ -138,7 +140,7 @@ def _one_way(
     return F.stack([found[t] for t in steps]), states
 
 
-def _fused(layer: Layer, run: Callable[..., Any], order: Sequence[int]) -> tuple[Tensor, ...]:
+def _fused(layer: RecurrentLayer, run: Callable[..., Any], order: Sequence[int]) -> tuple[Tensor, ...]:
     """The layer by an operator of this package, which has the gates in another order."""
     weights = [part for way in range(layer.directions) for part in _weights(layer, way, order)]
     x = F.flip(layer.x, (0,)) if layer.direction == "reverse" else layer.x
@@ -150,7 +152,7 @@ def _fused(layer: Layer, run: Callable[..., Any], order: Sequence[int]) -> tuple
     return layer.outputs(y, states)
 
 
-def _weights(layer: Layer, way: int, order: Sequence[int]) -> list[Tensor]:
+def _weights(layer: RecurrentLayer, way: int, order: Sequence[int]) -> list[Tensor]:
     count = len(order)
     parts = [layer.gates(layer.w, way, count), layer.gates(layer.r, way, count)]
     if layer.b is not None:
@@ -159,12 +161,13 @@ def _weights(layer: Layer, way: int, order: Sequence[int]) -> list[Tensor]:
     return [F.cat([part[gate] for gate in order]) if count > 1 else part[0] for part in parts]
 
 
-def _biases(layer: Layer, way: int) -> tuple[Tensor, Tensor] | tuple[None, None]:
-    return (None, None) if layer.b is None else tuple(F.chunk(layer.b[way], 2, 0))  # type: ignore[return-value]
+def _biases(layer: RecurrentLayer, way: int) -> tuple[Any, Any]:
+    """Biases of the input and of the state; None twice if there are none."""
+    return (None, None) if layer.b is None else tuple(F.chunk(layer.b[way], 2, 0))
 
 
-def _share(layer: Layer, way: int, bias: Tensor | None) -> Tensor:
-    """What the input gives to the gates, for all steps at once."""
+def _share(layer: RecurrentLayer, way: int, bias: Tensor | None) -> Tensor:
+    """Shares that the gates have from the input, for all steps at once."""
     return F.linear(layer.x, layer.w[way], bias)
 
 
@@ -194,9 +197,9 @@ def rnn(
     return _stepwise(layer, [_rnn_step(functions[way], layer.r[way]) for way in ways], shares)
 
 
-def _summed(layer: Layer, way: int) -> Tensor | None:
+def _summed(layer: RecurrentLayer, way: int) -> Tensor | None:
     first, second = _biases(layer, way)
-    return None if first is None or second is None else first + second
+    return None if first is None else first + second
 
 
 def _rnn_step(f: Activation, r: Tensor) -> Stepping:
@@ -264,7 +267,9 @@ def lstm(
     return _stepwise(layer, steppings, shares)
 
 
-def _lstm_step(functions: Sequence[Activation], r: Tensor, peepholes: list[Tensor] | None, input_forget: int) -> Stepping:
+def _lstm_step(
+    functions: Sequence[Activation], r: Tensor, peepholes: list[Tensor] | None, input_forget: int
+) -> Stepping:
     f, g, h_of = functions
 
     def seen(gate: Tensor, index: int, c: Tensor) -> Tensor:

@@ -29,9 +29,7 @@ def _signal(x: Tensor) -> Tensor:
 
 
 @operator("DFT", since=17)
-def dft(
-    x: Tensor, dft_length: Number | None, axis: Number | None, *, inverse: int = 0, onesided: int = 0
-) -> Tensor:
+def dft(x: Tensor, dft_length: Number | None, axis: Number | None, *, inverse: int = 0, onesided: int = 0) -> Tensor:
     dim = int(-2 if axis is None else axis) % x.ndim
     if dim == x.ndim - 1:
         raise ModelError("DFT runs along a dim before the last, which has the parts of complex numbers")
@@ -57,7 +55,8 @@ def stft(
     signal = _signal(x)
     whole = signal.shape[1] if window is None else window.shape[0]
     length = whole if frame_length is None else frame_length
-    frames = signal.unfold(1, length, frame_step)
+    places: Any = (1, length, frame_step)
+    frames = signal.unfold(*places)
     if window is not None:
         frames = frames * window.to(signal.dtype if not signal.dtype.is_complex else window.dtype)
     return F.view_as_real(_spectrum(frames, length, 2, bool(onesided))).to(x.dtype)
@@ -96,8 +95,8 @@ def blackman_window(size: Number, *, output_datatype: int = 1, periodic: int = 1
 
 @operator("MelWeightMatrix", since=17)
 def mel_weight_matrix(
-    num_mel_bins: Number, dft_length: Number, sample_rate: Number, lower_edge_hertz: Number, upper_edge_hertz: Number, *,
-    output_datatype: int = 1,
+    num_mel_bins: Number, dft_length: Number, sample_rate: Number, lower_edge_hertz: Number,
+    upper_edge_hertz: Number, *, output_datatype: int = 1,
 ) -> Tensor:  # fmt: skip
     bins, length = int(num_mel_bins), int(dft_length)
     edges = _edges(bins, length, int(sample_rate), float(lower_edge_hertz), float(upper_edge_hertz))

@@ -16,7 +16,9 @@ NAMES = ["q", "k", "v", "mask", "past_key", "past_value", "lengths"]
 ALL = ["y", "present_key", "present_value", "qk"]
 
 
-def case(outputs=1, opset=24, heads=(4, 4), q=3, k=5, flat=False, past=0, mask=None, lengths=None, v_size=8, **attributes):
+def case(
+    outputs=1, opset=24, heads=(4, 4), q=3, k=5, flat=False, past=0, mask=None, lengths=None, v_size=8, **attributes
+):  # fmt: skip
     """A model of one Attention, and its operands."""
     q_heads, kv_heads = heads
     given = {"q": random(2, q_heads, q, 6, seed=1), "k": random(2, kv_heads, k, 6, seed=2)}
@@ -63,7 +65,9 @@ def test_masks(mask, causal):
     check(*case(mask=mask, is_causal=causal), expected)
 
 
-@pytest.mark.parametrize("attributes", [{}, {"is_causal": 1}, {"softcap": 1.5, "heads": (4, 2)}, {"flat": True, "is_causal": 1}])
+@pytest.mark.parametrize("attributes", [
+    {}, {"is_causal": 1}, {"softcap": 1.5, "heads": (4, 2)}, {"flat": True, "is_causal": 1},
+])  # fmt: skip
 def test_past_and_present(attributes):
     check(*case(outputs=3, past=4, **attributes))
 
@@ -162,7 +166,8 @@ def test_rotations(interleaved, part, flat, by_position):
 
 
 @pytest.mark.parametrize(("axis", "mode", "places"), [
-    (-2, "linear", None), (-2, "linear", [1, 3]), (2, "circular", [5, 4]), (1, "linear", [0, 1]), (-1, "circular", [2, 3]),
+    (-2, "linear", None), (-2, "linear", [1, 3]), (2, "circular", [5, 4]), (1, "linear", [0, 1]),
+    (-1, "circular", [2, 3]),
 ])  # fmt: skip
 def test_writing_into_a_cache(axis, mode, places):
     cache = random(2, 6, 6, 6)
@@ -176,7 +181,9 @@ def test_writing_into_a_cache(axis, mode, places):
 
 
 @pytest.mark.parametrize("activation", ["none", "silu", "swish"])
-@pytest.mark.parametrize(("bias", "state", "steps", "size"), [(True, True, 5, 3), (False, True, 1, 4), (True, False, 4, 1)])
+@pytest.mark.parametrize(
+    ("bias", "state", "steps", "size"), [(True, True, 5, 3), (False, True, 1, 4), (True, False, 4, 1)]
+)
 def test_causal_convolutions(activation, bias, state, steps, size):
     given = {"x": random(2, 4, steps), "w": random(4, 1, size, seed=1)}
     given |= {"b": random(4, seed=2)} if bias else {}
@@ -214,7 +221,8 @@ def _linear_attention(given, heads, rule, scale):
 @pytest.mark.parametrize(("heads", "decay", "beta"), [((2, 2), 2, 2), ((4, 2), 6, 1), ((3, 1), 3, 1)])
 def test_linear_attention(rule, heads, decay, beta):
     q_heads, kv_heads = heads
-    given = {"q": random(2, 4, 3 * q_heads), "k": random(2, 4, 3 * kv_heads, seed=1) / 2, "v": random(2, 4, 5 * kv_heads, seed=2)}
+    given = {"q": random(2, 4, 3 * q_heads), "k": random(2, 4, 3 * kv_heads, seed=1) / 2}
+    given["v"] = random(2, 4, 5 * kv_heads, seed=2)
     given |= {"state": random(2, kv_heads, 3, 5, seed=3), "decay": -np.abs(random(2, 4, decay, seed=4))}
     given["beta"] = np.abs(random(2, 4, beta, seed=5)) / 2
     attributes = {"q_num_heads": q_heads, "kv_num_heads": kv_heads, "update_rule": rule, "scale": 0.7}
@@ -223,4 +231,5 @@ def test_linear_attention(rule, heads, decay, beta):
     names = ["" if name in unused else name for name in given]
     node = helper.make_node("LinearAttention", names, ["y", "present"], **attributes)
     fed = {name: x for name, x in given.items() if name not in unused}
-    check(model_of(node, fed, ["y", "present"], 27), fed, _linear_attention(given, heads, rule, 0.7), rtol=1e-4, atol=1e-5)
+    expected = _linear_attention(given, heads, rule, 0.7)
+    check(model_of(node, fed, ["y", "present"], 27), fed, expected, rtol=1e-4, atol=1e-5)

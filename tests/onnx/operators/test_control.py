@@ -136,7 +136,8 @@ def test_loops_within_loops_see_what_is_around():
         [value("j", INT64, []), value("on", BOOL, []), value("v")], [value("on_out", BOOL, []), value("w")],
     )  # fmt: skip
     outer = graph(
-        [named("Loop", ["two", "", "a"], ["b"], body=inner), node("Add", "b y", "c"), node("Identity", "going", "go_on")],
+        [named("Loop", ["two", "", "a"], ["b"], body=inner), node("Add", "b y", "c"),
+         node("Identity", "going", "go_on")],
         [value("i", INT64, []), value("going", BOOL, []), value("a")], [value("go_on", BOOL, []), value("c")],
         [("two", np.int64(2))],
     )  # fmt: skip
@@ -189,7 +190,12 @@ def test_a_body_takes_what_is_carried():
 
 def summing():
     """Two inputs, one state: the state takes both up; the outputs are the state and the product of the inputs."""
-    nodes = [node("Add", "state a", "sa"), node("Add", "sa b", "sum"), node("Identity", "sum", "each"), node("Mul", "a b", "ab")]
+    nodes = [
+        node("Add", "state a", "sa"),
+        node("Add", "sa b", "sum"),
+        node("Identity", "sum", "each"),
+        node("Mul", "a b", "ab"),
+    ]
     return graph(nodes, [value("state"), value("a"), value("b")], [value("sum"), value("each"), value("ab")])
 
 
@@ -201,19 +207,35 @@ def test_axes_and_directions(axes, directions, out_axes, out_directions):
     def with_steps(x, axis):
         return np.ascontiguousarray(np.moveaxis(x, 0, axis))
 
-    given = {"start": random(3, 2), "p": with_steps(random(4, 3, 2, seed=1), axes[0]), "q": with_steps(random(4, 3, 2, seed=2), axes[1])}
-    scan = node("Scan", "start p q", "end each product", body=summing(), num_scan_inputs=2, scan_input_axes=axes,
-                scan_input_directions=directions, scan_output_axes=out_axes, scan_output_directions=out_directions)  # fmt: skip
+    given = {
+        "start": random(3, 2),
+        "p": with_steps(random(4, 3, 2, seed=1), axes[0]),
+        "q": with_steps(random(4, 3, 2, seed=2), axes[1]),
+    }
+    attributes = {"scan_input_axes": axes, "scan_input_directions": directions}
+    attributes |= {"scan_output_axes": out_axes, "scan_output_directions": out_directions}
+    scan = node("Scan", "start p q", "end each product", body=summing(), num_scan_inputs=2, **attributes)
     model = model_of(scan, given, ["end", "each", "product"], 17)
-    p, q = (np.moveaxis(x, axis, 0)[:: -1 if back else 1] for x, axis, back in zip((given["p"], given["q"]), axes, directions, strict=True))
+    p, q = (
+        np.moveaxis(x, axis, 0)[:: -1 if back else 1]
+        for x, axis, back in zip((given["p"], given["q"]), axes, directions, strict=True)
+    )
     each = given["start"] + np.cumsum(p + q, 0)
-    outputs = [np.moveaxis(x[:: -1 if back else 1], 0, axis) for x, back, axis in zip((each, p * q), out_directions, out_axes, strict=True)]
+    outputs = [
+        np.moveaxis(x[:: -1 if back else 1], 0, axis)
+        for x, back, axis in zip((each, p * q), out_directions, out_axes, strict=True)
+    ]
     check(model, given, [each[-1], *outputs], traced=axes == (1, 1))
 
 
 def test_scan_over_batches_of_several_lengths():
     """The first version of Scan has a batch; outputs after a sequence's end are zeros."""
-    given = {"lengths": np.array([3, 1], np.int64), "start": random(2, 3), "p": random(2, 4, 3, seed=1), "q": random(2, 4, 3, seed=2)}
+    given = {
+        "lengths": np.array([3, 1], np.int64),
+        "start": random(2, 3),
+        "p": random(2, 4, 3, seed=1),
+        "q": random(2, 4, 3, seed=2),
+    }
     scan = node("Scan", "lengths start p q", "end each product", body=summing(), num_scan_inputs=2, directions=[0, 1])
     ends, eachs, products = [], np.zeros((2, 4, 3), np.float32), np.zeros((2, 4, 3), np.float32)
     for batch, length in enumerate(given["lengths"]):
@@ -224,8 +246,14 @@ def test_scan_over_batches_of_several_lengths():
 
 
 def test_gradients_of_a_scan():
-    given = {name: random(*shape, seed=seed, dtype=np.float64) for seed, (name, shape) in enumerate({"start": (2,), "p": (3, 2), "q": (3, 2)}.items())}
-    nodes = [node("Scan", "start p q", "end each product", body=summing(), num_scan_inputs=2), node("Mul", "each product", "y")]
+    given = {
+        name: random(*shape, seed=seed, dtype=np.float64)
+        for seed, (name, shape) in enumerate({"start": (2,), "p": (3, 2), "q": (3, 2)}.items())
+    }
+    nodes = [
+        node("Scan", "start p q", "end each product", body=summing(), num_scan_inputs=2),
+        node("Mul", "each product", "y"),
+    ]
     check_gradients(model_of(nodes, given, ["y"], 17), given, ["start", "p", "q"])
 
 

@@ -28,7 +28,9 @@ def case(kind, shape=(4, 5), weight=False, outputs=1, dtype=np.float32, classes=
 @pytest.mark.parametrize("ignored", [None, 2, -100])
 @pytest.mark.parametrize("shape", [(4, 5), (4, 5, 3), (2, 5, 3, 2, 2)])
 def test_reductions(kind, reduction, weight, ignored, shape):
-    model, given = case(kind, shape, weight, reduction=reduction, **({} if ignored is None else {"ignore_index": ignored}))
+    model, given = case(
+        kind, shape, weight, reduction=reduction, **({} if ignored is None else {"ignore_index": ignored})
+    )
     if ignored == -100:
         given["target"][0] = -100
     check(model, given, traced=len(shape) == 3)

@@ -17,7 +17,15 @@ TENSOR_TYPES = [np.uint8, np.int8, np.int16]
 HOST_TYPES = [np.uint16, ml_dtypes.int4, ml_dtypes.uint4, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2,
               ml_dtypes.float8_e4m3fnuz, ml_dtypes.float8_e5m2fnuz, ml_dtypes.float4_e2m1fn]  # fmt: skip
 
-GRANULARITIES = [((), 1, 0), ((1,), 1, 0), ((4,), 1, 0), ((6,), -1, 0), ((3,), 0, 0), ((3, 2, 6), 1, 2), ((3, 4, 2), 2, 4)]
+GRANULARITIES = [
+    ((), 1, 0),
+    ((1,), 1, 0),
+    ((4,), 1, 0),
+    ((6,), -1, 0),
+    ((3,), 0, 0),
+    ((3, 2, 6), 1, 2),
+    ((3, 4, 2), 2, 4),
+]
 """Shapes of scales for [3, 4, 6], axes, sizes of blocks; the last block is not full."""
 
 
@@ -88,8 +96,8 @@ def test_the_output_dtype_and_the_precision():
     check(*quantizing(x, np.float32(0.01), output_dtype=element))
     half = (x * 8).astype(np.float16)
     check(*quantizing(half, np.float16(0.03), np.int8(1), 23, precision=onnx.TensorProto.FLOAT))
-    found = dequantizing((x * 9).astype(np.int8), np.float32(0.3), np.int8(1), 23, output_dtype=onnx.TensorProto.FLOAT16)
-    check(*found)
+    element = onnx.TensorProto.FLOAT16
+    check(*dequantizing((x * 9).astype(np.int8), np.float32(0.3), np.int8(1), 23, output_dtype=element))
 
 
 def test_before_scales_had_axes():
@@ -140,7 +148,8 @@ def test_matmul_integer(a, b, zeros):
 
 
 @pytest.mark.parametrize(("attributes", "group"), [
-    ({}, 1), ({"pads": [1, 0, 2, 1]}, 1), ({"strides": [2, 1], "dilations": [1, 2]}, 2), ({"auto_pad": "SAME_UPPER"}, 1),
+    ({}, 1), ({"pads": [1, 0, 2, 1]}, 1), ({"strides": [2, 1], "dilations": [1, 2]}, 2),
+    ({"auto_pad": "SAME_UPPER"}, 1),
 ])  # fmt: skip
 @pytest.mark.parametrize("zeros", [False, True])
 def test_conv_integer(attributes, group, zeros):
@@ -184,8 +193,9 @@ def test_quantized_products(per, dtype):
 
 def test_rows_of_matrices_have_scales_as_vectors():
     given = {
-        "a": bytes_of(4, 5), "a_scale": scales((4,)), "a_zero": zero_points((4,), np.uint8), "b": bytes_of(5, 6, seed=1),
-        "b_scale": scales((6,)), "b_zero": zero_points((6,), np.uint8), "y_scale": np.float32(9), "y_zero": np.uint8(11),
+        "a": bytes_of(4, 5), "a_scale": scales((4,)), "a_zero": zero_points((4,), np.uint8),
+        "b": bytes_of(5, 6, seed=1), "b_scale": scales((6,)), "b_zero": zero_points((6,), np.uint8),
+        "y_scale": np.float32(9), "y_zero": np.uint8(11),
     }  # fmt: skip
     node = helper.make_node("QLinearMatMul", list(given), ["y"])
     turned = {**given, "a_scale": given["a_scale"][:, None], "a_zero": given["a_zero"][:, None]}

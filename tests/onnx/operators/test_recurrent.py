@@ -16,7 +16,9 @@ STEPS, BATCH, INPUT, HIDDEN = 5, 3, 4, 6
 OUTPUTS = {"RNN": ["y", "y_h"], "GRU": ["y", "y_h"], "LSTM": ["y", "y_h", "y_c"]}
 
 
-def operands(kind, direction="forward", bias=True, lengths=None, states=True, peepholes=False, dtype=np.float32, layout=0):
+def operands(
+    kind, direction="forward", bias=True, lengths=None, states=True, peepholes=False, dtype=np.float32, layout=0
+):
     """Arrays by name, in ONNX's order; None where one is left out."""
     ways, gates = 2 if direction == "bidirectional" else 1, GATES[kind]
     x = random(STEPS, BATCH, INPUT, seed=1, dtype=dtype)
@@ -79,9 +81,9 @@ def test_peepholes(bias, lengths, input_forget):
 
 @pytest.mark.parametrize("kind", GATES)
 @pytest.mark.parametrize("activation", [
-    ("Affine", 0.9, 0.1), ("Elu", 0.7, None), ("HardSigmoid", 0.3, 0.4), ("LeakyRelu", 0.05, None), ("Relu", None, None),
-    ("ScaledTanh", 0.8, 1.2), ("Sigmoid", None, None), ("Softplus", None, None), ("Softsign", None, None),
-    ("Tanh", None, None), ("ThresholdedRelu", 0.2, None),
+    ("Affine", 0.9, 0.1), ("Elu", 0.7, None), ("HardSigmoid", 0.3, 0.4), ("LeakyRelu", 0.05, None),
+    ("Relu", None, None), ("ScaledTanh", 0.8, 1.2), ("Sigmoid", None, None), ("Softplus", None, None),
+    ("Softsign", None, None), ("Tanh", None, None), ("ThresholdedRelu", 0.2, None),
 ])  # fmt: skip
 def test_activations(kind, activation):
     name, alpha, beta = activation
@@ -89,7 +91,8 @@ def test_activations(kind, activation):
     numbers = {} if alpha is None else {"activation_alpha": [alpha] * count}
     numbers |= {} if beta is None else {"activation_beta": [beta] * count}
     model, inputs = model_and_inputs(kind, operands(kind), activations=[name] * count, **numbers)
-    check(model, {**inputs, "x": inputs["x"][:2] / 4}, by_runtime, traced=False)  # those without bounds grow with the steps
+    few = {**inputs, "x": inputs["x"][:2] / 4}  # those without bounds grow with the steps
+    check(model, few, by_runtime, traced=False)
 
 
 def test_each_way_has_its_activations():

@@ -64,7 +64,8 @@ def test_positions_outside(kind, operands, position):
 def test_splits(split, axis, keepdims, places):
     x = random(6, 4)
     attributes = {"axis": axis, "keepdims": keepdims}
-    model = model_of(node("SplitToSequence", "x" if split is None else "x split", "y", **attributes), {"x": x}, ["y"], 24)
+    splitting = node("SplitToSequence", "x" if split is None else "x split", "y", **attributes)
+    model = model_of(splitting, {"x": x}, ["y"], 24)
     if split is not None:
         model.graph.initializer.append(numpy_helper.from_array(np.array(split, np.int64), "split"))
     parts = np.split(x, places, axis)
@@ -104,14 +105,16 @@ def mapped(operands, outputs, nodes, names):
 
 
 def test_maps_over_several_sequences():
+    each = [node("Add", "p q", "u"), node("Mul", "u r", "v")]
     nodes = [node("SequenceConstruct", "a b", "s"), node("SequenceConstruct", "c d", "t"),
-             mapped(["s", "t", "a"], ["u", "v"], [node("Add", "p q", "u"), node("Mul", "u r", "v")], ["p", "q", "r"])]  # fmt: skip
+             mapped(["s", "t", "a"], ["u", "v"], each, ["p", "q", "r"])]  # fmt: skip
     a, b, c, d = X
     check(model_of(nodes, GIVEN, ["u_all", "v_all"], 17), GIVEN, [[a + c, b + d], [(a + c) * a, (b + d) * a]])
 
 
 def test_maps_over_nothing_give_nothing():
-    nodes = [node("SequenceEmpty", "", "s"), mapped(["s"], ["u", "v"], [node("Neg", "p", "u"), node("Abs", "p", "v")], ["p"])]
+    each = [node("Neg", "p", "u"), node("Abs", "p", "v")]
+    nodes = [node("SequenceEmpty", "", "s"), mapped(["s"], ["u", "v"], each, ["p"])]
     found = prepare(model_of(nodes, GIVEN, ["u_all", "v_all"], 17), traced=False).run(GIVEN)
     assert found == ([], [])
 

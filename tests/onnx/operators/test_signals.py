@@ -98,7 +98,8 @@ def test_frames_of_complex_signals():
     x = random(2, 12, 2)
     model = model_of(helper.make_node("STFT", ["x", "step", "window"], ["y"], onesided=0), {"x": x}, ["y"], 17)
     window = np.abs(random(4, seed=1))
-    model.graph.initializer.extend([numpy_helper.from_array(np.int64(4), "step"), numpy_helper.from_array(window, "window")])
+    constants = {"step": np.int64(4), "window": window}
+    model.graph.initializer.extend(numpy_helper.from_array(a, name) for name, a in constants.items())
     frames = (x[..., 0] + 1j * x[..., 1]).reshape(2, 3, 4) * window
     check(model, {"x": x}, [pairs(np.fft.fft(frames)).astype(np.float32)], **TOLERANCE)
 
