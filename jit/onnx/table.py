@@ -26,6 +26,7 @@ from .values import Known, as_list, as_number, as_operand, as_tensor
 Operand = Tensor | float
 Numbers = list[Any]
 Number = float
+OnData = bool | Callable[[Mapping[str, Any], Sequence[Any]], bool]
 
 FAMILIES = (
     "pointwise", "casts", "shapes", "indexing", "reductions", "products", "pooling", "norms", "resizing", "recurrent",
@@ -54,7 +55,7 @@ class Operator:
     """What the operands become where any number of them is taken."""
     attributes: Mapping[str, Any]
     """Names of attributes with the defaults of the declaration, `inspect.Parameter.empty` where it has none."""
-    on_data: bool
+    on_data: OnData
     """Whether Python looks at elements of tensors, so that no recording can repeat it."""
     takes: frozenset[str]
     """What the walk passes beside attributes: `outputs`, the number up to the last one used; `version`, the opset."""
@@ -90,7 +91,7 @@ TOLD = frozenset({"outputs", "version"})
 
 
 def operator(
-    *names: str, since: int = 1, domain: str = "", on_host: Callable[..., Any] | None = None, on_data: bool = False
+    *names: str, since: int = 1, domain: str = "", on_host: Callable[..., Any] | None = None, on_data: OnData = False
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Declare the function that computes an ONNX operator.
 
@@ -99,7 +100,8 @@ def operator(
         since: The first opset it is meant for; the newest that is not above the model's opset is taken.
         domain: The operator set; ONNX's own by default.
         on_host: What computes it on arrays of numpy where the host knows all operands.
-        on_data: Whether Python looks at elements of tensors, so that a model that has it runs untraced.
+        on_data: Whether Python looks at elements of tensors, so that a model that has it runs untraced; if that depends
+            on the node, a function of its attributes and of the dtypes of its operands, None for those that vary.
 
     >>> import jit
     >>> @jit.onnx.operator("Double", domain="my.domain")
@@ -119,8 +121,9 @@ def operator(
 
 
 def _declared(
-    name: str, domain: str, since: int, function: Callable[..., Any], on_host: Callable[..., Any] | None, on_data: bool
-) -> Operator:
+    name: str, domain: str, since: int, function: Callable[..., Any], on_host: Callable[..., Any] | None,
+    on_data: OnData,
+) -> Operator:  # fmt: skip
     parameters = inspect.signature(function).parameters.values()
     operands = [(p.name, _conversion(p)) for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
     variadic = [_conversion(p) for p in parameters if p.kind is p.VAR_POSITIONAL]

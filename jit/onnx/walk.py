@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jit.export.opsets import DTYPES
 from jit.ir.errors import Error, ModelError
 from jit.tracing.surroundings.known_types import Watched
 
@@ -73,6 +72,8 @@ class Step:
     operands: list[str | Known | None]
     """Names of values, constants that the host knows, and None for those that are left out."""
     attributes: dict[str, Any]
+    constant_types: list[np.dtype[Any] | None] = field(default_factory=list)
+    """Types of the elements of operands that are constants, None for those that are not."""
     dead: list[str] = field(default_factory=list)
     """The values that nobody needs afterwards."""
     bodies: dict[Any, Walk] = field(default_factory=dict)
@@ -82,8 +83,9 @@ class Step:
     def on_data(self) -> bool:
         """Whether no recording can repeat it."""
         inner = [value.graph for value in self.attributes.values() if isinstance(value, Subgraph)]
-        casts = self.node.op_type == "Cast" and self.attributes.get("to") not in DTYPES
-        return casts or (self.operator is not None and self.operator.on_data) or any(graph.on_data for graph in inner)
+        told = self.operator is not None and self.operator.on_data
+        looks = told(self.attributes, self.constant_types) if callable(told) else told
+        return looks or any(graph.on_data for graph in inner)
 
     def __str__(self) -> str:
         name = f" {self.node.name!r}" if self.node.name else ""
@@ -136,7 +138,8 @@ class Walk(Watched):
                 attributes[a.name] = self._given[a.ref_attr_name]
         attributes = {**({} if local else _defaults(node, version)), **attributes}
         operands = [self._operand(name, index, operator) for index, name in enumerate(node.input)]
-        return Step(node, operator, operands, attributes)
+        constants = [None if name in self._own else self.context.constants.get(name) for name in node.input]
+        return Step(node, operator, operands, attributes, [None if c is None else c.dtype for c in constants])
 
     def _operand(self, name: str, index: int, operator: Operator | None) -> str | Known | None:
         """The operand's name, or what it is if it is a constant that the host should know."""

@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 
 from jit.export.opsets import DTYPES
+from jit.ir.dtypes import DType
 from jit.ir.errors import Error, ModelError
 
 from ..table import Tensor, operator
@@ -128,40 +129,48 @@ def _converted(x: Any, dtype: np.dtype[Any], saturate: bool, rounding: str) -> A
     if isinstance(x, Known) and x.symbolic and dtype.kind in "iuf":
         kind = float if dtype.kind == "f" else (lambda v: v // 1 if x.dtype.kind == "f" else v)
         return Known(np.frompyfunc(lambda v: v * 1.0 if kind is float else kind(v), 1, 1)(x.array), dtype)
-    own = _own(dtype)
+    own = own_dtype(dtype)
     if isinstance(x, Tensor) and own is not None:
         return _cast_tensor(x, own)
     return result(cast_array(array_of(x), dtype, saturate, rounding))
-
-
-def _own(dtype: np.dtype[Any]) -> Any:
-    try:
-        return tensor_dtype(dtype)
-    except Error:
-        return None
 
 
 def _cast_tensor(x: Tensor, dtype: Any) -> Tensor:
     return x if x.dtype is dtype else x.to(dtype)
 
 
-@operator("Cast")
+def own_dtype(dtype: np.dtype[Any] | None) -> DType | None:
+    """The dtype that tensors have for elements of this type, if they have one."""
+    try:
+        return None if dtype is None else tensor_dtype(dtype)
+    except Error:
+        return None
+
+
+def is_foreign(dtype: np.dtype[Any] | None) -> bool:
+    """Whether elements of this type are known and tensors do not have them."""
+    return dtype is not None and own_dtype(dtype) is None
+
+
+@operator("Cast", on_data=lambda attributes, _: is_foreign(_target(attributes.get("to", 0))))
 def cast(x: Any, *, to: Any, saturate: int = 1, round_mode: str = "up") -> Any:
-    return _converted(
-        x, numpy_dtype(to) if isinstance(to, int) else numpy_dtype(_NAMES[to]), bool(saturate), round_mode
-    )
+    return _converted(x, _target(to), bool(saturate), round_mode)
+
+
+def _target(to: Any) -> np.dtype[Any]:
+    return numpy_dtype(to if isinstance(to, int) else _NAMES.get(to, 0))
 
 
 _NAMES = {dtype.name.upper(): number for number, dtype in DTYPES.items()} | {"FLOAT": 1, "DOUBLE": 11}
 """The words that opset 1 has for element types."""
 
 
-@operator("CastLike")
+@operator("CastLike", on_data=lambda _, types: any(map(is_foreign, types[1:])))
 def cast_like(x: Any, like: Any, *, saturate: int = 1, round_mode: str = "up") -> Any:
     dtype = like.dtype if isinstance(like, Known) else like.dtype.numpy
     return _converted(x, dtype, bool(saturate), round_mode)
 
 
-@operator("BitCast")
+@operator("BitCast", on_data=True)
 def bitcast(x: Any, *, to: int) -> Any:
     return result(array_of(x).view(numpy_dtype(to)))

@@ -6,29 +6,22 @@ the host and go there.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
 from jit.eager.namespace import F
-from jit.ir.dtypes import DType, int32, int64, uint8
-from jit.ir.errors import Error, ModelError
+from jit.ir.dtypes import int32, int64, uint8
+from jit.ir.errors import ModelError
 
 from ..table import Tensor, operator
 from ..values import Known, as_tensor, tensor_dtype
-from .casts import array_of, cast_array, numpy_dtype
+from .casts import array_of, cast_array, is_foreign, numpy_dtype, own_dtype
 from .products import conv
 
 # -- element types -------------------------------------------------------------------------------------------------
-
-
-def _own(dtype: np.dtype[Any]) -> DType | None:
-    """The dtype that tensors have for it, if they do."""
-    try:
-        return tensor_dtype(dtype)
-    except Error:
-        return None
 
 
 def _dtype_of(value: Any) -> np.dtype[Any]:
@@ -37,7 +30,7 @@ def _dtype_of(value: Any) -> np.dtype[Any]:
 
 def _wide(value: Any) -> Tensor:
     """A tensor of float32 or wider, of whatever elements."""
-    if isinstance(value, Known) and not value.symbolic and _own(value.dtype) is None:
+    if isinstance(value, Known) and not value.symbolic and own_dtype(value.dtype) is None:
         return Known(np.asarray(value.array, np.float32)).tensor()
     tensor = as_tensor(value)
     return tensor if tensor.dtype.is_floating_point and tensor.dtype.itemsize >= 4 else tensor.float()
@@ -55,7 +48,7 @@ def _is_integral(dtype: np.dtype[Any]) -> bool:
 
 def _stored(quotient: Tensor, zero_point: Tensor | None, dtype: np.dtype[Any], saturate: bool = True) -> Any:
     """Quotients as elements of a quantized type."""
-    own = _own(dtype)
+    own = own_dtype(dtype)
     if _is_integral(dtype):
         quotient = F.round(quotient) if quotient.dtype.itemsize > 4 else F.round(quotient).float()
     moved = quotient if zero_point is None else quotient + zero_point
@@ -77,7 +70,13 @@ def _spread(values: Tensor, x: Tensor, axis: int, block_size: int) -> Tensor:
     return F.narrow(F.repeat_interleave(values, block_size, axis), axis, 0, x.shape[axis])
 
 
-@operator("QuantizeLinear")
+def _gives_foreign_elements(attributes: Mapping[str, Any], types: Sequence[Any]) -> bool:
+    """Whether a node quantizes to elements that tensors do not have."""
+    declared = attributes.get("output_dtype")
+    return any(map(is_foreign, types[2:])) or bool(declared) and is_foreign(numpy_dtype(declared))
+
+
+@operator("QuantizeLinear", on_data=_gives_foreign_elements)
 def quantize(
     x: Tensor, scale: Any, zero_point: Any, *, axis: int = 1, block_size: int = 0, output_dtype: int = 0,
     precision: int = 0, saturate: int = 1,
@@ -86,7 +85,7 @@ def quantize(
     if zero_point is not None:
         dtype = _dtype_of(zero_point)
         zero_point = _spread(_wide(zero_point), x, axis, block_size)
-    scale = _spread(as_tensor(scale) if _own(_dtype_of(scale)) else _wide(scale), x, axis, block_size)
+    scale = _spread(as_tensor(scale) if own_dtype(_dtype_of(scale)) else _wide(scale), x, axis, block_size)
     if precision:
         wanted = tensor_dtype(numpy_dtype(precision))
         x, scale = x.to(wanted), scale.to(wanted)
@@ -97,7 +96,7 @@ def quantize(
 def dequantize(
     x: Any, scale: Any, zero_point: Any, *, axis: int = 1, block_size: int = 0, output_dtype: int = 0
 ) -> Tensor:
-    dtype = _own(numpy_dtype(output_dtype) if output_dtype else _dtype_of(scale))
+    dtype = own_dtype(numpy_dtype(output_dtype) if output_dtype else _dtype_of(scale))
     if dtype is None:
         raise ModelError("DequantizeLinear with a scale of such elements needs output_dtype")
     x = _wide(x)
@@ -162,7 +161,7 @@ def conv_integer(
     return _whole(conv(x, w, None, auto_pad=auto_pad, dilations=dilations, group=group, pads=pads, strides=strides))
 
 
-@operator("QLinearMatMul")
+@operator("QLinearMatMul", on_data=lambda _, types: any(map(is_foreign, types[7:])))
 def matmul_quantized(
     a: Any, a_scale: Tensor, a_zero_point: Any, b: Any, b_scale: Tensor, b_zero_point: Any, y_scale: Tensor,
     y_zero_point: Any,

@@ -4,7 +4,7 @@ import ml_dtypes
 import numpy as np
 import onnx
 import pytest
-from onnx import helper
+from onnx import helper, numpy_helper
 
 import jit
 from jit.ir.errors import ModelError
@@ -54,8 +54,7 @@ def zero_points(shape, dtype):
 def test_there(dtype, shape, axis, block):
     x = random(3, 4, 6) * 4
     opset = 23 if dtype is ml_dtypes.float4_e2m1fn else 21
-    model, given = quantizing(x, scales(shape), zero_points(shape, dtype), opset, axis=axis, block_size=block)
-    check(model, given, traced=dtype in TENSOR_TYPES)
+    check(*quantizing(x, scales(shape), zero_points(shape, dtype), opset, axis=axis, block_size=block))
 
 
 @pytest.mark.parametrize("dtype", [*TENSOR_TYPES, np.int32, *HOST_TYPES])
@@ -80,7 +79,31 @@ def test_halves_go_to_even_numbers_and_what_is_too_large_to_the_ends():
 @pytest.mark.parametrize("dtype", HOST_TYPES[3:7])
 def test_small_floats_that_are_too_large(dtype, saturate):
     x = np.array([0, 1, 1e3, -1e6, 1e10, np.inf, -np.inf, np.nan, 3.3], np.float32)
-    check(*quantizing(x, np.float32(2), np.zeros((), dtype), 21, saturate=saturate), traced=False)
+    check(*quantizing(x, np.float32(2), np.zeros((), dtype), 21, saturate=saturate))
+
+
+@pytest.mark.parametrize("dtype", HOST_TYPES[:7])
+def test_models_whose_constants_are_of_such_types(dtype):
+    """Weights of any type are constants of a recording; what gives such elements runs untraced."""
+    zeros = zero_points((4,), dtype)
+    given = {"x": random(3, 4)}
+    nodes = [helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["q"]),
+             helper.make_node("DequantizeLinear", ["q", "scale", "zero"], ["xx"]),
+             helper.make_node("DequantizeLinear", ["w", "scale", "zero"], ["ww"]),
+             helper.make_node("Add", ["xx", "ww"], ["y"])]  # fmt: skip
+    weights = (np.random.default_rng(0).random((3, 4)) * 7).astype(dtype)
+    constants = [numpy_helper.from_array(a, n) for n, a in (("scale", scales((4,))), ("zero", zeros), ("w", weights))]
+    for first in (0, 2):
+        model = model_of(nodes[first:], given if first == 0 else {"xx": given["x"]}, ["y"], 21)
+        model.graph.initializer.extend(constants)
+        check(model, given if first == 0 else {"xx": given["x"]})
+        assert ImportedModel(model).is_traceable == (first == 2)
+
+
+def test_an_output_dtype_of_such_a_type():
+    model, given = quantizing(random(3, 4), np.float32(0.1), None, 21, output_dtype=onnx.TensorProto.UINT16)
+    check(model, given)
+    assert not ImportedModel(model).is_traceable
 
 
 @pytest.mark.parametrize("kind", [np.float16, ml_dtypes.bfloat16, np.int32])
