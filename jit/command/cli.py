@@ -264,7 +264,7 @@ def bench_command(target: str, inputs: Sequence[str], rounds: int, backward: boo
 
 
 def _runtimes(target: str, loaded: CommandTarget, args: Any, kwargs: Any) -> dict[str, Callable[[], Any]]:
-    """What else runs a target: onnxruntime, if it is an ONNX model."""
+    """Other runtimes for a target: onnxruntime, if it is an ONNX model."""
     if not target.endswith(".onnx"):
         return {}
     from ..export.verification import open_engine

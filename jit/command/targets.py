@@ -50,7 +50,11 @@ class CommandTarget:
         return namespace[name](function, args, kwargs)
 
     def said(self, name: str) -> Any:
-        """What the target's module says of it under a name, `dynamic_axes` say; None if nothing."""
+        """The word of the target's module on `dynamic_axes`, say; None if it says nothing.
+
+        Args:
+            name: A name in the module.
+        """
         return getattr(self.module, name, None)
 
     def _line(self, name: str) -> int:

@@ -8,25 +8,24 @@ from typing import TYPE_CHECKING, Any
 from jit.eager.tensors import Tensor
 from jit.export.opsets import ELEMENT_TYPES
 
+from .model_context import ModelContext
 from .values import Known
 
 if TYPE_CHECKING:
     import onnx
 
-    from .walk import Context
-
 Body = tuple[Any, "onnx.FunctionProto | None", Mapping[str, int]]
 
 
-def body_of(node: onnx.NodeProto, operands: Sequence[Any], context: Context) -> Body:
-    """What tells bodies of a node apart, its body (None if it has none), and the opsets that this is written in."""
+def body_of(node: onnx.NodeProto, operands: Sequence[Any], context: ModelContext) -> Body:
+    """A key of the body, the body of a node (None if it has none), and the opsets that it is written in."""
     own = context.functions.get((node.domain, node.op_type))
     if own is not None:
         return None, own, {imported.domain: imported.version for imported in own.opset_import}
     return _from_schema(node, operands, context)
 
 
-def _from_schema(node: onnx.NodeProto, operands: Sequence[Any], context: Context) -> Body:
+def _from_schema(node: onnx.NodeProto, operands: Sequence[Any], context: ModelContext) -> Body:
     import onnx
 
     version = context.opsets.get(node.domain, context.opsets.get("", 1))

@@ -18,8 +18,9 @@ from jit.tracing.decorator import trace
 from jit.tracing.surroundings.known_types import Watched
 
 from .files import read_model
+from .model_context import ModelContext
 from .values import SMALL, Known, as_tensor, tensor_dtype
-from .walk import Context, Walk, initializers
+from .walk import Walk, initializers
 
 if TYPE_CHECKING:
     import onnx
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Interface(Watched):
-    """What a model says of its inputs and outputs."""
+    """The inputs and outputs of a model, as it declares them."""
 
     def __init__(self, model: onnx.ModelProto, inputs: list[str]) -> None:
         self.inputs = inputs
@@ -55,7 +56,7 @@ class ImportedModel(Module):
         constants = initializers(model.graph)
         opsets = {"" if i.domain == "ai.onnx" else i.domain: i.version for i in model.opset_import}
         functions = {(f.domain, f.name): f for f in model.functions}
-        context = Context(opsets or {"": 1}, functions, constants)
+        context = ModelContext(opsets or {"": 1}, functions, constants)
         given = [value.name for value in model.graph.input if value.name not in constants]
         self._interface = Interface(model, given)
         small = {name: a for name, a in constants.items() if not _is_weight(a)}

@@ -49,10 +49,10 @@ class Operator:
     """The first opset that it is meant for."""
     function: Callable[..., Any]
     on_host: Callable[..., Any] | None
-    """What computes it on arrays of numpy, if the host knows all operands and there are no attributes."""
+    """A function of arrays of numpy, for operands that the host knows."""
     operands: tuple[tuple[str, Callable[[Any], Any]], ...]
     variadic: Callable[[Any], Any] | None
-    """What the operands become where any number of them is taken."""
+    """The conversion of all operands where any number of them is taken."""
     attributes: Mapping[str, Any]
     """Names of attributes with the defaults of the declaration, `inspect.Parameter.empty` where it has none."""
     on_data: OnData
@@ -88,7 +88,7 @@ _SILENT = frozenset({"consumed_inputs"})
 """Attributes of opset 1 that only speak of memory."""
 _TABLE: dict[tuple[str, str], list[Operator]] = {}
 TOLD = frozenset({"outputs", "version"})
-"""What the walk passes beside attributes."""
+"""Names of what the walk passes beside attributes."""
 
 
 def operator(

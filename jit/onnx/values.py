@@ -1,4 +1,4 @@
-"""What runs along the edges of an ONNX model: tensors, and arrays that the host knows.
+"""Values along the edges of an ONNX model: tensors, and arrays that the host knows.
 
 Note [Sizes are no data]
 ONNX computes sizes with tensors: `Shape -> Gather -> Mul -> Concat -> Reshape`. If these were tensors, a reshape would

@@ -12,6 +12,7 @@ from jit.ir.errors import Error, ModelError
 from jit.tracing.surroundings.known_types import Watched
 
 from .bodies import body_of
+from .model_context import ModelContext
 from .table import Operator, find
 from .values import SMALL, Known, as_list, as_number
 
@@ -19,27 +20,6 @@ if TYPE_CHECKING:
     import onnx
 
 Values = dict[str, Any]
-DEEPEST = 64
-"""Functions and subgraphs may be nested so deep."""
-
-
-@dataclass
-class Context:
-    """What all graphs of one model share."""
-
-    opsets: Mapping[str, int]
-    """Domain -> version."""
-    functions: Mapping[tuple[str, str], onnx.FunctionProto] = field(default_factory=dict)
-    """The model's own functions by domain and name."""
-    constants: dict[str, np.ndarray] = field(default_factory=dict)
-    """Initializers by name."""
-    depth: int = 0
-
-    def deeper(self, **changes: Any) -> Context:
-        """The context of a function or a subgraph; ModelError if they are nested without end."""
-        if self.depth >= DEEPEST:
-            raise ModelError(f"functions or subgraphs of the model are nested more than {DEEPEST} deep")
-        return Context(**{**vars(self), "depth": self.depth + 1, **changes})
 
 
 class Subgraph:
@@ -63,7 +43,7 @@ class Subgraph:
 
 
 @dataclass
-class Step:
+class NodeCall:
     """A node, ready to run."""
 
     node: onnx.NodeProto
@@ -77,7 +57,7 @@ class Step:
     dead: list[str] = field(default_factory=list)
     """The values that nobody needs afterwards."""
     bodies: dict[Any, Walk] = field(default_factory=dict)
-    """By the types of operands, the function body that computes it."""
+    """The function bodies that compute it, by the types of operands."""
 
     @property
     def on_data(self) -> bool:
@@ -105,7 +85,7 @@ class Walk(Watched):
     """
 
     def __init__(
-        self, nodes: Sequence[onnx.NodeProto], inputs: Sequence[str], outputs: Sequence[str], context: Context,
+        self, nodes: Sequence[onnx.NodeProto], inputs: Sequence[str], outputs: Sequence[str], context: ModelContext,
         given: Mapping[str, Any] | None = None, known: Mapping[str, np.ndarray] | None = None,
     ) -> None:  # fmt: skip
         self.inputs, self.outputs, self.context = list(inputs), list(outputs), context
@@ -126,7 +106,7 @@ class Walk(Watched):
 
     # -- preparing -----------------------------------------------------------------------------------------------
 
-    def _step(self, node: onnx.NodeProto) -> Step:
+    def _step(self, node: onnx.NodeProto) -> NodeCall:
         version = self.context.opsets.get(_domain(node.domain))
         if version is None:
             raise ModelError(f"the model has nodes of the domain {node.domain!r} and does not import it")
@@ -139,7 +119,7 @@ class Walk(Watched):
         attributes = {**({} if local else _defaults(node, version)), **attributes}
         operands = [self._operand(name, index, operator) for index, name in enumerate(node.input)]
         constants = [None if name in self._own else self.context.constants.get(name) for name in node.input]
-        return Step(node, operator, operands, attributes, [None if c is None else c.dtype for c in constants])
+        return NodeCall(node, operator, operands, attributes, [None if c is None else c.dtype for c in constants])
 
     def _operand(self, name: str, index: int, operator: Operator | None) -> str | Known | None:
         """The operand's name, or what it is if it is a constant that the host should know."""
@@ -208,7 +188,7 @@ class Walk(Watched):
             raise ModelError(f"nothing in the model computes {name!r}")
         return values[name]
 
-    def _results(self, step: Step, values: Values) -> Sequence[Any]:
+    def _results(self, step: NodeCall, values: Values) -> Sequence[Any]:
         operands = [self._found(o, values) if isinstance(o, str) else o for o in step.operands]
         attributes = {k: v.inside(values) if isinstance(v, Subgraph) else v for k, v in step.attributes.items()}
         try:
@@ -219,7 +199,7 @@ class Walk(Watched):
             error.add_note(f"in {step} of the ONNX model")
             raise
 
-    def _by_operator(self, step: Step, operator: Operator, operands: list[Any], attributes: dict[str, Any]) -> Any:
+    def _by_operator(self, step: NodeCall, operator: Operator, operands: list[Any], attributes: dict[str, Any]) -> Any:
         found = _on_host(operator, operands, attributes)
         if found is not None:
             return found
@@ -227,7 +207,7 @@ class Walk(Watched):
         version = self.context.opsets[_domain(step.node.domain)]
         return operator.call(operands, attributes, {"outputs": used, "version": version})
 
-    def _by_body(self, step: Step, operands: list[Any], attributes: dict[str, Any]) -> Sequence[Any]:
+    def _by_body(self, step: NodeCall, operands: list[Any], attributes: dict[str, Any]) -> Sequence[Any]:
         key, proto, opsets = body_of(step.node, operands, self.context)
         if proto is None:
             version = self.context.opsets[_domain(step.node.domain)]
@@ -273,7 +253,7 @@ def _on_host(operator: Operator, operands: list[Any], attributes: Mapping[str, A
     return operator.on_host(*operands, **known)
 
 
-def _as_sequence(result: Any, step: Step) -> Sequence[Any]:
+def _as_sequence(result: Any, step: NodeCall) -> Sequence[Any]:
     return result if isinstance(result, tuple) else (result,)
 
 

@@ -75,7 +75,7 @@ def max_pool(
 def _flat_places(
     x: Tensor, places: Tensor, kernel: Any, strides: Any, dilations: Any, sides: Any, storage_order: int
 ) -> Tensor:
-    """Where in the input, seen as one row, the greatest element of each window is."""
+    """The place of the greatest element of each window in the input, which is seen as one row."""
     count, rest, own = len(kernel), places, list[Tensor]()
     for width in reversed(kernel):
         own.insert(0, F.remainder(rest, width))
@@ -178,7 +178,7 @@ def roi_align(
 
 
 def _samples(start: float, size: float, bins: int, taps: int, limit: Any) -> list[list[tuple[int, int, float, bool]]]:
-    """For each bin and tap: the two neighbours, how near the second is, and whether it lies inside."""
+    """Two neighbours for each bin and tap, how near the second is, and whether it lies inside."""
     step = size / bins
     found = []
     for b in range(bins):

@@ -42,7 +42,7 @@ def det(x: Tensor) -> Tensor:
 
 
 def sides_of(sizes: Any, kernel: Any, strides: Any, dilations: Any, auto_pad: str, pads: Any) -> list[tuple[Any, Any]]:
-    """How many places go before and after each spatial dim."""
+    """Numbers of places before and after each spatial dim."""
     count = len(kernel)
     if auto_pad in ("NOTSET", ""):
         given = pads or [0] * (2 * count)
@@ -94,7 +94,7 @@ def conv_transpose(
 def _cut_sides(
     sizes: Any, full: Any, strides: Any, auto_pad: str, pads: Any, output_shape: Any
 ) -> list[tuple[Any, Any]]:
-    """How many places of the full result are dropped on each side."""
+    """Numbers of places of the full result that are dropped on each side."""
     count = len(full)
     if output_shape or auto_pad.startswith("SAME"):
         wanted = list(output_shape)[-count:] if output_shape else [n * s for n, s in zip(sizes, strides, strict=True)]
@@ -105,7 +105,7 @@ def _cut_sides(
 
 
 def _cut_side(total: Any, auto_pad: str) -> tuple[Any, Any]:
-    """How many places go before and after; what is missing is added after."""
+    """Numbers of places that go before and after; what is missing is added after."""
     cut = max(total, 0)
     before = cut // 2 if auto_pad == "SAME_UPPER" else cut - cut // 2
     return before, total - before
@@ -153,7 +153,7 @@ def _sampled(maps: Tensor, height: Any, width: Any, ys: Tensor, xs: Tensor) -> T
 
 
 def _places(count: Any, stride: int, pad: int, width: Any, dilation: int, shape: Any, dim: int) -> Tensor:
-    """Where each tap of the kernel looks along one dim."""
+    """The places at which each tap of the kernel looks along one dim."""
     outer = F.reshape(F.arange(0, count, 1) * stride - pad, [count if d == dim + 2 else 1 for d in range(5)])
     inner = F.reshape(F.arange(0, width, 1) * dilation, [width if d == dim else 1 for d in range(5)])
     return F.expand((outer + inner).float(), shape)

@@ -21,24 +21,24 @@ from ..table import Numbers, Tensor, operator
 
 
 @dataclass(frozen=True)
-class Along:
-    """How one dim is resized."""
+class DimResize:
+    """The resize of one dim."""
 
     axis: int
     size: Any
-    """Its size in the input."""
+    """The size in the input."""
     out: Any
-    """Its size in the result."""
+    """The size in the result."""
     scale: Any
     region: tuple[float, float]
     """The part of the input that is looked at, for `tf_crop_and_resize`."""
     length: Any
-    """Its size in the result before it is rounded down."""
+    """The size in the result before it is rounded down."""
 
 
 @dataclass(frozen=True)
 class Manner:
-    """What all dims have in common."""
+    """The manner in which all dims are resized."""
 
     mode: str
     places: str
@@ -53,7 +53,7 @@ class Manner:
 # -- where places of the result lie in the input -------------------------------------------------------------------
 
 
-def _places(d: Along, manner: Manner) -> Tensor:
+def _places(d: DimResize, manner: Manner) -> Tensor:
     x = F.arange(0, d.out, 1, dtype=float64)
     kind = manner.places
     if kind == "asymmetric":
@@ -92,7 +92,7 @@ def _cubic(distance: Tensor, a: float) -> Tensor:
     return F.where(x <= 1, near, F.where(x < 2, far, F.zeros_like(x)))
 
 
-def _taps(d: Along, manner: Manner, x: Tensor) -> list[tuple[Tensor, Tensor]]:
+def _taps(d: DimResize, manner: Manner, x: Tensor) -> list[tuple[Tensor, Tensor]]:
     """Indices and weights of the neighbours, for all places."""
     reach = 1 if manner.mode == "linear" else 2
     shrunk = min(d.scale, 1.0) if manner.antialias else 1.0
@@ -113,7 +113,7 @@ def _taps(d: Along, manner: Manner, x: Tensor) -> list[tuple[Tensor, Tensor]]:
     return [(F.clamp(p, 0, d.size - 1).to(int64), w) for p, w in zip(places, weights, strict=True)]
 
 
-def _resized_along(x: Tensor, d: Along, manner: Manner) -> Tensor:
+def _resized_along(x: Tensor, d: DimResize, manner: Manner) -> Tensor:
     places = _places(d, manner)
     shape = [-1 if i == d.axis else 1 for i in range(x.ndim)]
     if manner.mode == "nearest":
@@ -134,7 +134,7 @@ def _resized_along(x: Tensor, d: Along, manner: Manner) -> Tensor:
 # -- the operators -------------------------------------------------------------------------------------------------
 
 
-def _dims(x: Tensor, roi: Any, scales: Any, sizes: Any, axes: Any, policy: str) -> list[Along]:
+def _dims(x: Tensor, roi: Any, scales: Any, sizes: Any, axes: Any, policy: str) -> list[DimResize]:
     axes = [a % x.ndim for a in axes] if axes else list(range(x.ndim))
     own = [x.shape[a] for a in axes]
     if scales:
@@ -151,11 +151,11 @@ def _dims(x: Tensor, roi: Any, scales: Any, sizes: Any, axes: Any, policy: str) 
         raise ModelError("Resize has neither scales nor sizes")
     count = len(axes)
     regions = [(roi[i], roi[i + count]) if roi else (0.0, 1.0) for i in range(count)]
-    found = [Along(*each) for each in zip(axes, own, outs, scales, regions, lengths, strict=True)]
+    found = [DimResize(*each) for each in zip(axes, own, outs, scales, regions, lengths, strict=True)]
     return [d for d in found if roi or not (type(d.scale) in (int, float) and d.scale == 1)]
 
 
-def _named(x: Tensor, dims: list[Along], manner: Manner) -> Tensor | None:
+def _named(x: Tensor, dims: list[DimResize], manner: Manner) -> Tensor | None:
     """The result of `interpolate`, if it has this form."""
     spatial = list(range(2, x.ndim))
     if not dims or any(d.axis not in spatial for d in dims) or x.ndim > 5 or manner.exclude or manner.antialias:
@@ -181,7 +181,7 @@ def _named(x: Tensor, dims: list[Along], manner: Manner) -> Tensor | None:
     return None
 
 
-def _resized(x: Tensor, dims: list[Along], manner: Manner) -> Tensor:
+def _resized(x: Tensor, dims: list[DimResize], manner: Manner) -> Tensor:
     found = _named(x, dims, manner)
     if found is not None:
         return found
