@@ -33,7 +33,7 @@ class Prepared:
         traced: Whether it runs from recordings.
     """
 
-    def __init__(self, model: onnx.ModelProto, traced: bool) -> None:
+    def __init__(self, model: onnx.ModelProto | bytes, traced: bool) -> None:
         self._module = ImportedModel(read_model(model)).eval()
         self._run = trace(self._module) if traced and self._module.is_traceable else self._module
 
@@ -58,7 +58,7 @@ def _as_array(value: Any) -> Any:
     return value.numpy() if isinstance(value, Tensor) else value
 
 
-def prepare(model: onnx.ModelProto, device: str = "CPU", *, traced: bool = True, **kwargs: Any) -> Prepared:
+def prepare(model: onnx.ModelProto | bytes, device: str = "CPU", *, traced: bool = True, **kwargs: Any) -> Prepared:
     """Make a model ready to run.
 
     Args:
@@ -76,7 +76,7 @@ def prepare(model: onnx.ModelProto, device: str = "CPU", *, traced: bool = True,
     return Prepared(model, traced)
 
 
-def run_model(model: onnx.ModelProto, inputs: Any, device: str = "CPU", **kwargs: Any) -> tuple[Any, ...]:
+def run_model(model: onnx.ModelProto | bytes, inputs: Any, device: str = "CPU", **kwargs: Any) -> tuple[Any, ...]:
     """Run a model once, untraced.
 
     Args:

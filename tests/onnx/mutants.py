@@ -12,6 +12,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -62,7 +63,12 @@ def _looping() -> bytes:
         "y = Add(x, x) z = Mul(y, x) }"
     )
     node = onnx.helper.make_node("Loop", ["n", "", "x"], ["last", "all"], body=body)
-    kinds = {"n": ("INT64", []), "x": ("FLOAT", [2]), "last": ("FLOAT", [2]), "all": ("FLOAT", [None, 2])}
+    kinds: dict[str, tuple[str, list[Any]]] = {
+        "n": ("INT64", []),
+        "x": ("FLOAT", [2]),
+        "last": ("FLOAT", [2]),
+        "all": ("FLOAT", [None, 2]),
+    }
     values = {k: onnx.helper.make_tensor_value_info(k, getattr(onnx.TensorProto, t), s) for k, (t, s) in kinds.items()}
     count = onnx.numpy_helper.from_array(np.array(3, np.int64), "n")
     graph = onnx.helper.make_graph([node], "g", [values["x"]], [values["last"], values["all"]], [count])
@@ -185,7 +191,7 @@ def faults(start: int, stop: int, share: int = 250) -> Iterator[str]:
         command = [sys.executable, "-m", __spec__.name, "--child", str(start), str(min(start + share, stop))]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=60 + 2 * share)
-            lines, code = done.stdout.splitlines(), done.returncode
+            lines, code = done.stdout.splitlines(), str(done.returncode or "")
         except subprocess.TimeoutExpired as stalled:
             lines, code = (stalled.stdout or b"").decode().splitlines(), "too long"
         start += len(lines)

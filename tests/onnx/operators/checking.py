@@ -32,7 +32,7 @@ def model_of(
 
 
 def by_reference(model: onnx.ModelProto, inputs: Arrays) -> list[Any]:
-    return ReferenceEvaluator(model).run(None, dict(inputs))
+    return list(ReferenceEvaluator(model).run(None, dict(inputs)))
 
 
 def by_runtime(model: onnx.ModelProto, inputs: Arrays) -> list[Any]:
@@ -42,11 +42,16 @@ def by_runtime(model: onnx.ModelProto, inputs: Arrays) -> list[Any]:
     return session.run(None, {name: np.asarray(x) for name, x in inputs.items()})
 
 
-def check(
+def check(*case: Any, **options: Any) -> list[Any]:
+    """Compare a model on inputs with a peer, or with outputs that are given; see `_check` for the options."""
+    return _check(*case, **options)
+
+
+def _check(
     model: onnx.ModelProto, inputs: Arrays, peer: Callable[..., Any] | Sequence[Any] = by_reference, rtol: float = 2e-5,
     atol: float = 2e-6, traced: bool = True,
 ) -> list[Any]:  # fmt: skip
-    """Compare with a peer, or with outputs that are given: once directly, and twice from a recording."""
+    """Once directly, and twice from a recording."""
     inputs = {name: np.asarray(x) for name, x in inputs.items()}
     expected = peer(model, inputs) if callable(peer) else peer
     found: list[Any] = []
@@ -66,12 +71,16 @@ def same(found: Any, expected: Any, rtol: float, atol: float) -> None:
     found, expected = np.asarray(found), np.asarray(expected)
     assert found.dtype == expected.dtype
     assert found.shape == expected.shape
-    wide = [x.astype(np.float64) if x.dtype.kind in "fV" else x for x in (found, expected)]
-    np.testing.assert_allclose(*wide, rtol=rtol, atol=atol)
+    wide: list[Any] = [x.astype(np.float64) if x.dtype.kind in "fV" else x for x in (found, expected)]
+    np.testing.assert_allclose(wide[0], wide[1], rtol=rtol, atol=atol)
 
 
-def check_gradients(model: onnx.ModelProto, inputs: Arrays, names: Sequence[str], eps: float = 1e-6) -> None:
+def check_gradients(*case: Any, **options: Any) -> None:
     """Compare slopes of a weighted sum of the first output with central differences; inputs are float64."""
+    _check_gradients(*case, **options)
+
+
+def _check_gradients(model: onnx.ModelProto, inputs: Arrays, names: Sequence[str], eps: float = 1e-6) -> None:
     module = ImportedModel(model)
     weights = np.random.default_rng(7).normal(size=np.shape(_first(module, inputs)))
 

@@ -1,5 +1,7 @@
 """If, Loop and Scan: what the host settles and what data decides, nested, with zero trips, differentiated."""
 
+from typing import Any
+
 import numpy as np
 import onnx
 import pytest
@@ -93,7 +95,7 @@ def accumulating(shape=(2,), condition=()):
 
 @pytest.mark.parametrize("trips", [0, 1, 4])
 def test_a_number_of_trips(trips):
-    given = {"n": np.int64(trips), "x": random(2), "start": random(2, seed=1)}
+    given: dict[str, Any] = {"n": np.int64(trips), "x": random(2), "start": random(2, seed=1)}
     model = model_of(named("Loop", ["n", "", "start"], ["end", "all"], body=accumulating()), given, ["end", "all"], 17)
     total, sums = given["start"], np.zeros((0, 2), np.float32)
     for trip in range(trips):
@@ -103,7 +105,7 @@ def test_a_number_of_trips(trips):
 
 
 def test_a_condition_that_is_false_at_once():
-    given = {"n": np.int64(3), "cond": np.bool_(False), "x": random(2), "start": random(2, seed=1)}
+    given: dict[str, Any] = {"n": np.int64(3), "cond": np.bool_(False), "x": random(2), "start": random(2, seed=1)}
     model = model_of(node("Loop", "n cond start", "end all", body=accumulating()), given, ["end", "all"], 17)
     check(model, given, [given["start"], np.zeros((0, 2), np.float32)])
 
@@ -141,7 +143,7 @@ def test_loops_within_loops_see_what_is_around():
         [value("i", INT64, []), value("going", BOOL, []), value("a")], [value("go_on", BOOL, []), value("c")],
         [("two", np.int64(2))],
     )  # fmt: skip
-    given = {"n": np.int64(3), "x": random(2), "y": random(2, seed=1), "start": random(2, seed=2)}
+    given: dict[str, Any] = {"n": np.int64(3), "x": random(2), "y": random(2, seed=1), "start": random(2, seed=2)}
     expected = given["start"]
     for _ in range(3):
         expected = expected * given["x"] ** 2 + given["y"]
@@ -156,7 +158,7 @@ def test_sequences_are_carried():
     )
     nodes = [node("SequenceEmpty", "", "none"), named("Loop", ["n", "", "none"], ["items_out"], body=body),
              node("ConcatFromSequence", "items_out", "y", axis=0, new_axis=1)]  # fmt: skip
-    given = {"n": np.int64(3), "x": random(2)}
+    given: dict[str, Any] = {"n": np.int64(3), "x": random(2)}
     check(model_of(nodes, given, ["y"], 17), given, [np.stack([given["x"] ** 2] * 3)])
 
 
@@ -172,14 +174,14 @@ def test_gradients_go_through_all_trips():
 
 
 def test_without_trips_shapes_must_be_declared():
-    given = {"n": np.int64(0), "x": random(2), "start": random(2, seed=1)}
+    given: dict[str, Any] = {"n": np.int64(0), "x": random(2), "start": random(2, seed=1)}
     loop = named("Loop", ["n", "", "start"], ["end", "all"], body=accumulating(None))
     with pytest.raises(ModelError, match="does not declare the shape of 'each'"):
         prepare(model_of(loop, given, ["end", "all"], 17), traced=False).run(given)
 
 
 def test_a_body_takes_what_is_carried():
-    given = {"n": np.int64(1), "x": random(2), "start": random(2, seed=1)}
+    given: dict[str, Any] = {"n": np.int64(1), "x": random(2), "start": random(2, seed=1)}
     loop = named("Loop", ["n", "", "start", "x"], ["end", "all"], body=accumulating())
     with pytest.raises(ModelError, match="takes 3 inputs, and 4 are given"):
         ImportedModel(model_of(loop, given, ["end", "all"], 17))(*map(jit.tensor, given.values()))

@@ -1,5 +1,7 @@
 """Fourier transforms against numpy's, windows and mel filters against their definitions."""
 
+from typing import Any
+
 import numpy as np
 import onnx
 import pytest
@@ -27,7 +29,7 @@ def transform(x, length=None, axis=None, opset=20, **attributes):
     elif axis is not None:
         attributes["axis"] = axis
     model = model_of(helper.make_node("DFT", names, ["y"], **attributes), {"x": x}, ["y"], opset)
-    model.graph.initializer.extend(numpy_helper.from_array(a, name) for name, a in constants.items())
+    model.graph.initializer.extend(numpy_helper.from_array(np.asarray(a), name) for name, a in constants.items())
     return model, {"x": x}
 
 
@@ -86,7 +88,7 @@ def test_frames(onesided, window, length, step):
     names = [name if name in constants else "" for name in ("step", "window", "length")]
     node = helper.make_node("STFT", ["x", *names], ["y"], onesided=onesided)
     model = model_of(node, {"x": x}, ["y"], 17)
-    model.graph.initializer.extend(numpy_helper.from_array(a, name) for name, a in constants.items())
+    model.graph.initializer.extend(numpy_helper.from_array(np.asarray(a), name) for name, a in constants.items())
     size = 8 if window else length or 20
     frames = np.stack([x[:, at : at + size, 0] for at in range(0, 20 - size + 1, step)], 1)
     run = np.fft.rfft if onesided else np.fft.fft
@@ -99,7 +101,7 @@ def test_frames_of_complex_signals():
     model = model_of(helper.make_node("STFT", ["x", "step", "window"], ["y"], onesided=0), {"x": x}, ["y"], 17)
     window = np.abs(random(4, seed=1))
     constants = {"step": np.int64(4), "window": window}
-    model.graph.initializer.extend(numpy_helper.from_array(a, name) for name, a in constants.items())
+    model.graph.initializer.extend(numpy_helper.from_array(np.asarray(a), name) for name, a in constants.items())
     frames = (x[..., 0] + 1j * x[..., 1]).reshape(2, 3, 4) * window
     check(model, {"x": x}, [pairs(np.fft.fft(frames)).astype(np.float32)], **TOLERANCE)
 
@@ -124,7 +126,7 @@ def test_windows(kind, periodic, element):
     (8, 16, 8192, 0.0, 4096.0), (20, 512, 16000, 20.0, 7600.0), (40, 400, 16000, 0.0, 8000.0), (3, 8, 100, 1.0, 30.0),
 ])  # fmt: skip
 def test_mel_filters(bins, length, rate, low, high):
-    given = {"bins": np.int64(bins), "length": np.int64(length), "rate": np.int64(rate)}
+    given: dict[str, Any] = {"bins": np.int64(bins), "length": np.int64(length), "rate": np.int64(rate)}
     given |= {"low": np.float32(low), "high": np.float32(high)}
     model = model_of(helper.make_node("MelWeightMatrix", list(given), ["y"]), given, ["y"], 17)
     check(model, given, by_reference)
