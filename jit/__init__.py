@@ -131,6 +131,7 @@ _load, _loadable = _late(
             "set_warn_always typename",
         "library.size_numbers": "sym_float sym_int sym_sqrt",
         "native": "CppOp",
+        "onnx.importing": "import_onnx",
         "tracing.decorator": "trace",
         "tracing.exporting": "ExportReport export_onnx",
         "tracing.verifying": "verify",

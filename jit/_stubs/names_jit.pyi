@@ -99,6 +99,7 @@ from jit.library.size_numbers import sym_float as sym_float
 from jit.library.size_numbers import sym_int as sym_int
 from jit.library.size_numbers import sym_sqrt as sym_sqrt
 from jit.native import CppOp as CppOp
+from jit.onnx.importing import import_onnx as import_onnx
 from jit.tracing.decorator import trace as trace
 from jit.tracing.exporting import ExportReport as ExportReport
 from jit.tracing.exporting import export_onnx as export_onnx

@@ -11,7 +11,7 @@ import json
 import sys
 import sysconfig
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -88,10 +88,11 @@ def export_command(
         loaded = load_target(target)
         args, kwargs = load_inputs(loaded, inputs)
         made = loaded.calls(
-            jit.export_onnx, loaded.function, args, output, kwargs=kwargs, input_names=_names(input_names),
-            output_names=_names(output_names), opset_version=opset, stage=stage, training=training,
-            dynamic_axes=parse_dynamic(dynamic) or getattr(loaded.module, "dynamic_axes", None),
-            verify=verify, external_data=external_data,
+            jit.export_onnx, loaded.function, args, output, kwargs=kwargs,
+            input_names=_names(input_names) or loaded.said("input_names"),
+            output_names=_names(output_names) or loaded.said("output_names"), opset_version=opset, stage=stage,
+            training=training, dynamic_axes=parse_dynamic(dynamic) or loaded.said("dynamic_axes"), verify=verify,
+            external_data=external_data,
         )  # fmt: skip
     if report is not None:
         write_atomically(report, (made.to_json() if report.endswith(".json") else str(made)) + "\n")
@@ -223,7 +224,8 @@ def run_command(target: str, inputs: Sequence[str], output: str | None, as_json:
         with jit.no_grad():
             outputs = tensors_of(loaded.calls(traced, *args, **kwargs))
     if output is not None:
-        write_atomically(output, _archive([t._array for t in outputs]))
+        names = loaded.said("output_names") or [f"output_{i}" for i in range(len(outputs))]
+        write_atomically(output, _archive({name: t._array for name, t in zip(names, outputs, strict=True)}))
     if as_json:
         found = [{"dtype": t.dtype.name, "shape": list(t.shape), "values": _plain(t)} for t in outputs]
         click.echo(json.dumps({"outputs": found, "saved": output}))
@@ -245,7 +247,8 @@ def _plain(tensor: Any) -> Any:
 @click.option("--backward", is_flag=True, help="Time a backward with each call.")
 @_json
 def bench_command(target: str, inputs: Sequence[str], rounds: int, backward: bool, as_json: bool) -> None:
-    """Time TARGET eagerly and traced: its first two traced calls, and the median of later ones.
+    """Time TARGET eagerly and traced: its first two traced calls, and the median of later ones; ONNX models also run
+    by onnxruntime.
 
     \f
     Args: of target, inputs, rounds, backward and as_json, see the options.
@@ -255,16 +258,30 @@ def bench_command(target: str, inputs: Sequence[str], rounds: int, backward: boo
     with waiting(f"timing {target}"):
         traced, loaded, args, kwargs = _traced(target, inputs)
         eager = loaded.function if traced is not loaded.function else traced.__wrapped__
-        found = loaded.calls(compare, eager, traced, args, kwargs, rounds, _run_backward if backward else None)
+        others = _runtimes(target, loaded, args, kwargs)
+        found = loaded.calls(compare, eager, traced, args, kwargs, rounds, _run_backward if backward else None, others)
     click.echo(json.dumps(found._asdict()) if as_json else str(found))
 
 
-def _archive(arrays: Sequence[Any]) -> bytes:
-    """The contents of a .npz file with `output_0`, `output_1`, ..."""
+def _runtimes(target: str, loaded: CommandTarget, args: Any, kwargs: Any) -> dict[str, Callable[[], Any]]:
+    """Other runtimes for a target: onnxruntime, if it is an ONNX model."""
+    if not target.endswith(".onnx"):
+        return {}
+    from ..export.verification import open_engine
+
+    names = loaded.module.input_names
+    feed = {**dict(zip(names, args, strict=False)), **kwargs}
+    arrays = {name: tensor.numpy() for name, tensor in feed.items()}
+    name, run = open_engine(target)
+    return {name: lambda: run(arrays)}
+
+
+def _archive(arrays: Mapping[str, Any]) -> bytes:
+    """The contents of a .npz file."""
     import numpy as np
 
     buffer = io.BytesIO()
-    np.savez(buffer, **{f"output_{i}": a for i, a in enumerate(arrays)})
+    np.savez(buffer, **arrays)
     return buffer.getvalue()
 
 

@@ -1,4 +1,4 @@
-"""Targets of the command line: `path/to/file.py:name`, `package.module:name`, and inputs for it."""
+"""Targets of the command line: `path/to/file.py:name`, `package.module:name`, `model.onnx`, and inputs for it."""
 
 from __future__ import annotations
 
@@ -49,6 +49,14 @@ class CommandTarget:
         exec(compile(text, getattr(self.module, "__file__", None) or "<target>", "exec"), namespace)
         return namespace[name](function, args, kwargs)
 
+    def said(self, name: str) -> Any:
+        """The word of the target's module on `dynamic_axes`, say; None if it says nothing.
+
+        Args:
+            name: A name in the module.
+        """
+        return getattr(self.module, name, None)
+
     def _line(self, name: str) -> int:
         """The line at which the module defines `name`; 1 if it does not say."""
         lines = linecache.getlines(getattr(self.module, "__file__", None) or "")
@@ -61,15 +69,17 @@ class CommandTarget:
 
 
 def load_target(text: str) -> CommandTarget:
-    """The function, traced function or Module that `text` names; factories are called.
+    """The function, traced function or Module that `text` names, factories being called; or an ONNX model.
 
     Raises:
         UsageError: The text names no target, or the file, module or name does not exist.
         UserCodeError: The user's code raised; the message has the user's line.
     """
+    if text.endswith(".onnx"):
+        return _load_model(text)
     place, colon, name = text.rpartition(":")
     if not colon or not place or not name:
-        raise UsageError(f"a target is path/to/file.py:name or package.module:name, and {text!r} is neither")
+        raise UsageError(f"a target is path/to/file.py:name, package.module:name or model.onnx, and {text!r} is none")
     module = _load_file(Path(place)) if place.endswith(".py") else _load_module(place)
     value: Any = module
     for part in name.split("."):
@@ -81,6 +91,20 @@ def load_target(text: str) -> CommandTarget:
             raise UsageError(f"{place} has no {name!r}; name one that it has: {offered}")
         value = getattr(value, part)
     return CommandTarget(_made(value, name), module, name)
+
+
+def _load_model(path: str) -> CommandTarget:
+    """An ONNX model, with what it says of its inputs and outputs where a module would have it."""
+    from ..onnx.importing import import_onnx
+
+    traced = import_onnx(path)
+    model = traced.__wrapped__
+    module = ModuleType(Path(path).stem)
+    module.__dict__.update(
+        input_names=model.input_names, output_names=model.output_names, dynamic_axes=model.dynamic_axes,
+        example_inputs=lambda: tuple(_random_array(d, tuple(s or 2 for s in sizes)) for d, sizes in model.input_types),
+    )  # fmt: skip
+    return CommandTarget(traced, module, "model")
 
 
 def _load_file(path: Path) -> ModuleType:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 LEAST = 3e-3
@@ -23,11 +23,14 @@ class BenchTimes(NamedTuple):
     """The second one, which compiles."""
     hits: int
     rounds: int
+    others: dict[str, float] = {}
+    """Other runtimes by name."""
 
     def __str__(self) -> str:
         faster = f"{self.eager / self.traced:.2f} times as fast" if self.traced else ""
         rows = [("eager", self.eager, ""), ("traced", self.traced, faster), ("first traced call", self.first, "")]
         rows += [("second traced call", self.second, "")]
+        rows += [(name, t, f"traced takes {self.traced / t:.2f} of this") for name, t in self.others.items()]
         lines = [f"{name:<20}{1e3 * seconds:>12.4f} ms  {note}".rstrip() for name, seconds, note in rows]
         if not self.hits:
             lines.append("no call ran from a recording: jit.trace(...).explain() says why")
@@ -41,6 +44,7 @@ def compare(
     kwargs: dict[str, Any],
     rounds: int,
     then: Callable[[Any], None] | None = None,
+    others: Mapping[str, Callable[[], Any]] | None = None,
 ) -> BenchTimes:
     """Time a function and its traced form on the same arguments; they take turns, and the median counts.
 
@@ -51,17 +55,23 @@ def compare(
         kwargs: The same by name.
         rounds: The number of turns.
         then: A function of the result that belongs to each call, such as a backward.
+        others: Calls of other runtimes, by their names.
     """
 
     def once(function: Any) -> float:
         began = time.perf_counter()
+        if function in foreign:
+            function()
+            return time.perf_counter() - began
         result = function(*args, **kwargs)
         if then is not None:
             then(result)
         return time.perf_counter() - began
 
+    foreign = list((others or {}).values())
     first, second = once(traced), once(traced)
-    repeats = {each: max(1, round(LEAST / max(once(each), 1e-9))) for each in (eager, traced)}
+    repeats = {each: max(1, round(LEAST / max(once(each), 1e-9))) for each in (eager, traced, *foreign)}
     turns = [[sum(once(each) for _ in range(many)) / many for each, many in repeats.items()] for _ in range(rounds)]
     medians = [statistics.median(times) for times in zip(*turns, strict=True)]
-    return BenchTimes(medians[0], medians[1], first, second, traced.hits, rounds)
+    named = dict(zip(others or {}, medians[2:], strict=True))
+    return BenchTimes(medians[0], medians[1], first, second, traced.hits, rounds, named)

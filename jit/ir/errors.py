@@ -151,6 +151,10 @@ class ExportError(Error):
     """A graph that ONNX cannot express, or an exported model that disagrees with it."""
 
 
+class ModelError(Error, ValueError):
+    """An ONNX model that is none, asks for what there is not, or is called with other inputs than its own."""
+
+
 class VerificationError(Error, AssertionError):
     """Two engines that should agree, but do not."""
 

@@ -1,0 +1,1 @@
+"""ONNX operators over tensors, by family; `jit.onnx.table` finds them."""
