@@ -66,8 +66,11 @@ def peer(name: str) -> Any:
 
 
 def library(name: str) -> Any:
-    """The library of a peer, imported."""
-    return importlib.import_module(name.split(".")[0].split(" ")[0])
+    """The library of a peer, imported, with what jit imports late."""
+    found = importlib.import_module(name.split(".")[0].split(" ")[0])
+    for late in ("trace", "nn", "optim"):
+        getattr(found, late, None)
+    return found
 
 
 def converted(value: Any, convert: Callable[[Any], Any]) -> Any:
