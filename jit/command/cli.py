@@ -65,6 +65,7 @@ _input = click.option(
 @click.option("--output-names", default=None, help="Comma-separated names for the model's outputs.")
 @click.option("--stage", type=click.IntRange(min=0), default=0, help="0 the function, 1 its gradients, ...")
 @click.option("--training", is_flag=True, help="Export modules as they train.")
+@click.option("--fold/--no-fold", default=True, help="Compute now what depends on weights alone.")
 @click.option("--verify/--no-verify", default=True, help="Run the model with onnxruntime and compare.")
 @click.option(
     "--external-data", type=click.Choice(["auto", "always", "never"]), default="auto", help="Weights beside the model."
@@ -73,14 +74,14 @@ _input = click.option(
 @_json
 def export_command(
     target: str, output: str, inputs: Sequence[str], opset: int | None, dynamic: Sequence[str],
-    input_names: str | None, output_names: str | None, stage: int, training: bool, verify: bool,
+    input_names: str | None, output_names: str | None, stage: int, training: bool, fold: bool, verify: bool,
     external_data: str, report: str | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Export TARGET as an ONNX model and check it with onnxruntime.
 
     \f
-    Args: of target, output, inputs, opset, dynamic, input_names, output_names, stage, training, verify, external_data,
-    report and as_json, see the options.
+    Args: of target, output, inputs, opset, dynamic, input_names, output_names, stage, training, fold, verify,
+    external_data, report and as_json, see the options.
     """
     from .targets import load_inputs, load_target, parse_dynamic
 
@@ -91,8 +92,8 @@ def export_command(
             jit.export_onnx, loaded.function, args, output, kwargs=kwargs,
             input_names=_names(input_names) or loaded.said("input_names"),
             output_names=_names(output_names) or loaded.said("output_names"), opset_version=opset, stage=stage,
-            training=training, dynamic_axes=parse_dynamic(dynamic) or loaded.said("dynamic_axes"), verify=verify,
-            external_data=external_data,
+            training=training, dynamic_axes=parse_dynamic(dynamic) or loaded.said("dynamic_axes"), fold=fold,
+            verify=verify, external_data=external_data,
         )  # fmt: skip
     if report is not None:
         write_atomically(report, (made.to_json() if report.endswith(".json") else str(made)) + "\n")

@@ -26,8 +26,9 @@ from . import peephole, writer
 from .axes import Axis, DynamicAxes, axes_of
 from .builder import OnnxBuilder
 from .converter import Converter, ExportProblem, explain
+from .folding import Folding
 from .naming import Names, is_numbered, path, short
-from .opsets import IR_VERSIONS, check_opset
+from .opsets import ELEMENT_TYPES, IR_VERSIONS, check_opset
 from .proxies import KINDS, Missing, OnnxProxy, Scalar
 from .registration import registered
 from .report import ExportReport
@@ -87,6 +88,7 @@ def export_graph(
     initializers: Mapping[str, np.ndarray[Any, Any]] | None = None,
     keep_initializers_as_inputs: bool = False,
     updates_as_outputs: bool = False,
+    fold: bool = True,
     external_data: str = "auto",
     metadata: Mapping[str, str] | None = None,
     graph_name: str = "graph",
@@ -106,6 +108,8 @@ def export_graph(
         initializers: The numbers of those inputs that become part of the model (parameters, buffers), by graph name.
         keep_initializers_as_inputs: Whether they can be overridden when the model runs.
         updates_as_outputs: Whether buffers' new values are given as further outputs; otherwise they are dropped.
+        fold: Whether what depends on weights alone is computed now, and batch norms become part of the convolutions
+            before them; of gradients, and of weights that runs may override, nothing is.
         external_data: "auto", "always" or "never": whether weights go to a file beside the model.
         metadata: Key -> text, kept with the model.
         graph_name: The name of the graph in the model.
@@ -132,6 +136,8 @@ def export_graph(
     export.take_axes(dynamic_axes or {}, output_names)
     with collector_resting():
         export.convert(updates_as_outputs)
+        if fold and stage == 0 and not keep_initializers_as_inputs and not updates_as_outputs:
+            export.fold()
         export.name_outputs(output_names)
         made = export.finish(keep_initializers_as_inputs, dict(metadata or {}), graph_name)
     if path is not None:
@@ -174,6 +180,10 @@ class _Export:
         self.outputs: list[onnx_ir.Value] = []
         self.output_axes: dict[str, dict[int, Axis]] = {}
         self.output_names: list[str] = []
+        self.folded: list[onnx_ir.Value] = []
+        """Constants that were computed of constants."""
+        self.changed: set[onnx_ir.Value] = set()
+        """Values of which the model has others than the graph."""
 
     # -- inputs --------------------------------------------------------------------------------------------------
 
@@ -244,6 +254,24 @@ class _Export:
             raise ExportError("The graph returns no tensors, so there is nothing to export; return at least one.")
         self.outputs = [self._output_value(item) for item in self.results]
         self.nodes = peephole.simplify(self.g.nodes, self.outputs)
+
+    def fold(self) -> None:
+        """Compute what depends on constants alone."""
+        folding = Folding(self.outputs, self.g.opset, self._folded_constant, self._element_of)
+        self.nodes = peephole.simplify(folding.fold(self.nodes), self.outputs)
+        self.changed = set(folding.changed)
+
+    def _element_of(self, value: onnx_ir.Value) -> int:
+        dtype = self.g.proxies[value].dtype
+        return 0 if dtype is None else ELEMENT_TYPES[dtype]
+
+    def _folded_constant(self, array: np.ndarray[Any, Any], source: str) -> onnx_ir.Value:
+        known, source = dtypes.from_numpy(array.dtype), source.removesuffix("_folded") or "constant"
+        value = self.g.new_value(known, array.shape, self.names.unique(f"{source}_folded"))
+        value.const_value = self.g.tensor(np.array(array, order="C"), value.name)
+        self.g.stand_in(value, known, array.shape)
+        self.folded.append(value)
+        return value
 
     def _input_value(self, item: _ModelInput) -> OnnxProxy:
         g, kind = self.g, item.value.type
@@ -335,7 +363,7 @@ class _Export:
             inputs + (kept if keep_as_inputs else []),
             self.outputs,
             nodes=self.nodes,
-            initializers=[*kept, *constants],
+            initializers=[*kept, *constants, *(value for value in self.folded if value.uses())],
             opset_imports={"": self.g.opset, **{domain: 1 for domain in sorted(self.g.domains)}},
             name=graph_name,
         )
@@ -366,7 +394,7 @@ class _Export:
             node.name = node.outputs[0].name
 
     def _named_tensors(self) -> Iterator[tuple[Value, OnnxProxy]]:
-        present = {output for node in self.nodes for output in node.outputs}
+        present = {output for node in self.nodes for output in node.outputs} - self.changed
         for value, item in self.values.items():
             if isinstance(item, OnnxProxy) and not isinstance(item, (Missing, Scalar)) and item.value in present:
                 yield value, item

@@ -34,7 +34,8 @@ def export(
     model: Any, args: Any = (), f: Any = None, *, kwargs: Mapping[str, Any] | None = None, verbose: Any = None,
     input_names: Sequence[str] | None = None, output_names: Sequence[str] | None = None,
     opset_version: int | None = None, dynamic_axes: Any = None, training: Any = TrainingMode.EVAL,
-    keep_initializers_as_inputs: bool | None = False, verify: bool = True, **others: Any,
+    keep_initializers_as_inputs: bool | None = False, do_constant_folding: bool = True, verify: bool = True,
+    **others: Any,
 ) -> ExportReport:  # fmt: skip
     """Export a function or module as an ONNX model.
 
@@ -50,6 +51,7 @@ def export(
         dynamic_axes: Sizes that may differ from run to run, as `jit.export_onnx` takes them.
         training: Whether the module is exported as it trains.
         keep_initializers_as_inputs: Let runs override parameters.
+        do_constant_folding: Compute now what depends on weights alone, and fold batch norms into convolutions.
         verify: Run the model and compare.
         others: Accepted and ignored: choices of PyTorch's exporter.
 
@@ -68,7 +70,7 @@ def export(
         report = export_onnx(
             model, args, path, kwargs=kwargs, input_names=input_names, output_names=output_names,
             dynamic_axes=dynamic_axes, opset_version=opset_version, verify=verify, training=_trains(model, training),
-            keep_initializers_as_inputs=bool(keep_initializers_as_inputs),
+            keep_initializers_as_inputs=bool(keep_initializers_as_inputs), fold=do_constant_folding,
         )  # fmt: skip
     if verbose:
         print(report)

@@ -44,7 +44,7 @@ def export_onnx(
     kwargs: Mapping[str, Any] | None = None, input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None, dynamic_axes: DynamicAxes | None = None,
     opset_version: int | None = None, stage: int = 0, training: bool = False, verify: bool = True,
-    keep_initializers_as_inputs: bool = False, external_data: str = "auto",
+    keep_initializers_as_inputs: bool = False, fold: bool = True, external_data: str = "auto",
 ) -> ExportReport:  # fmt: skip
     """Export a function or module as an ONNX model.
 
@@ -65,6 +65,7 @@ def export_onnx(
         training: Export modules as they train; otherwise they are put in evaluation mode for the export.
         verify: Run the model with onnxruntime on `args`, and on a second size of every dynamic axis, and compare.
         keep_initializers_as_inputs: Let runs override parameters.
+        fold: Compute now what depends on weights alone, and make batch norms part of the convolutions before them.
         external_data: "auto" (a file beside the model above 1.5 GB), "always" or "never".
 
     Returns:
@@ -105,7 +106,7 @@ def export_onnx(
         exported = _exported(
             recording, graph, opset_version=opset_version, stage=stage, input_names=input_names,
             output_names=output_names, dynamic_axes=dynamic_axes,
-            keep_initializers_as_inputs=keep_initializers_as_inputs,
+            keep_initializers_as_inputs=keep_initializers_as_inputs, fold=fold,
         )  # fmt: skip
         exported.report.warnings += _forgotten(recording)
         if verify:

@@ -20,6 +20,8 @@ def gemm(
     a: Tensor, b: Tensor, c: Tensor | None, *, alpha: float = 1.0, beta: float = 1.0, transA: int = 0, transB: int = 0,
     broadcast: int = 0,
 ) -> Tensor:  # fmt: skip
+    if transB and not transA and alpha == beta == 1 and (c is None or c.ndim == 1):
+        return F.linear(a, b, c)
     a, b = (F.t(a) if transA else a), (F.t(b) if transB else b)
     product = F.matmul(a, b)
     product = product if alpha == 1 else product * alpha

@@ -1,0 +1,188 @@
+"""What an exported model need not compute: functions of constants, batch norms behind convolutions, the same twice.
+
+1. a node all of whose operands are constants  ->  a constant
+2. BatchNormalization(Conv(x, w, b))           ->  Conv(x, w', b')
+3. two nodes that compute the same             ->  one
+
+A weight that other nodes use, too, stays as it is (a model would hold it twice), and so does a node whose result is
+larger than its operands. What a node computes says onnx's own reference implementation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import onnx_ir
+
+SMALL = 1 << 14
+"""Bytes of a result that is folded whatever its operands take."""
+_KEPT = frozenset({
+    "Bernoulli", "Constant", "Dropout", "If", "Loop", "Multinomial", "QuantizeLinear", "DequantizeLinear",
+    "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Scan", "Optional", "SequenceConstruct",
+    "SequenceEmpty",
+})  # fmt: skip
+"""Operators that draw, decide or hold something, or whose constants are wanted as they are."""
+
+
+class Folding:
+    """The folding of one model.
+
+    Args:
+        outputs: The model's outputs; where a batch norm gave one of them, it is exchanged.
+        opset: The version of ONNX's operators.
+        constant: The maker of constants, `(array, name of what it is made of)`.
+        element_of: The number of a value's element type.
+    """
+
+    def __init__(
+        self, outputs: list[onnx_ir.Value], opset: int, constant: Callable[[Any, str], onnx_ir.Value],
+        element_of: Callable[[onnx_ir.Value], int],
+    ) -> None:  # fmt: skip
+        self.outputs, self.opset, self.constant, self.element_of = outputs, opset, constant, element_of
+        self.changed: list[onnx_ir.Value] = []
+        """Results of convolutions, which are now those of the batch norms behind them."""
+
+    def fold(self, nodes: Sequence[onnx_ir.Node]) -> list[onnx_ir.Node]:
+        """The nodes that are left of these, which stand in an order in which they can run."""
+        left: list[onnx_ir.Node] = []
+        known: dict[Any, onnx_ir.Node] = {}
+        for node in nodes:
+            if self._folded(node) or self._joined(node) or self._shared(node, known):
+                _drop(node)
+            else:
+                left.append(node)
+        return left
+
+    # -- what depends on constants alone -------------------------------------------------------------------------
+
+    def _folded(self, node: onnx_ir.Node) -> bool:
+        """Whether the node's users have got its results as constants."""
+        operands = [value for value in node.inputs if value is not None]
+        if node.domain or node.op_type in _KEPT or not operands or not all(map(_is_constant, operands)):
+            return False
+        if any(value in self.outputs for value in node.outputs):
+            return False
+        if any(len(value.uses()) > 1 for value in operands if _bytes(value) > SMALL):
+            return False
+        found = _computed(node, self.opset)
+        if found is None or sum(array.nbytes for array in found) > max(sum(map(_bytes, operands)), SMALL):
+            return False
+        if any(_element(array) != self.element_of(v) for array, v in zip(found, node.outputs, strict=True)):
+            return False
+        source = max(operands, key=_bytes)
+        for value, array in zip(node.outputs, found, strict=True):
+            _replace(value, self.constant(array, source.name or ""))
+        return True
+
+    # -- batch norms ---------------------------------------------------------------------------------------------
+
+    def _joined(self, node: onnx_ir.Node) -> bool:
+        """Whether the node has become part of the convolution before it, whose result nobody else uses."""
+        conv = node.inputs[0].producer() if node.op_type == "BatchNormalization" and node.inputs[0] else None
+        if conv is None or conv.op_type != "Conv" or not self._are_joinable(conv, node):
+            return False
+        weight, bias = _joined_numbers(conv, node)
+        name, result = conv.inputs[1].name or "", conv.outputs[0]  # type: ignore[union-attr]
+        conv.resize_inputs(3)
+        conv.replace_input_with(1, self.constant(weight, name))
+        conv.replace_input_with(2, self.constant(bias, name))
+        self.outputs[:] = [result if value is node.outputs[0] else value for value in self.outputs]
+        _replace(node.outputs[0], result)
+        self.changed.append(result)
+        return True
+
+    def _are_joinable(self, conv: onnx_ir.Node, norm: onnx_ir.Node) -> bool:
+        mode = norm.attributes.get("training_mode")
+        if conv.domain or norm.domain or (mode is not None and mode.as_int()) or len(norm.outputs) > 1:
+            return False
+        constant = all(map(_is_constant, [*conv.inputs[1:], *norm.inputs[1:]]))
+        alone = len(conv.outputs[0].uses()) == 1 and conv.outputs[0] not in self.outputs
+        return constant and alone and len(conv.inputs[1].uses()) == 1  # type: ignore[union-attr]
+
+    # -- nodes that compute the same -----------------------------------------------------------------------------
+
+    def _shared(self, node: onnx_ir.Node, known: dict[Any, onnx_ir.Node]) -> bool:
+        """Whether the node's users have got the results of an equal one."""
+        if any(value in self.outputs for value in node.outputs):
+            return False
+        twin = known.setdefault(_key(node), node)
+        if twin is node:
+            return False
+        for own, other in zip(node.outputs, twin.outputs, strict=True):
+            _replace(own, other)
+        return True
+
+
+def _is_constant(value: onnx_ir.Value | None) -> bool:
+    return value is not None and value.const_value is not None
+
+
+def _numbers(value: onnx_ir.Value | None) -> Any:
+    assert value is not None and value.const_value is not None
+    return np.asarray(value.const_value.numpy())
+
+
+def _bytes(value: onnx_ir.Value) -> int:
+    return value.const_value.nbytes if value.const_value is not None else 0
+
+
+def _replace(value: onnx_ir.Value, other: onnx_ir.Value) -> None:
+    for user, index in list(value.uses()):
+        user.replace_input_with(index, other)
+
+
+def _drop(node: onnx_ir.Node) -> None:
+    for index in range(len(node.inputs)):
+        node.replace_input_with(index, None)
+
+
+def _computed(node: onnx_ir.Node, opset: int) -> list[Any] | None:
+    """The results of a node of constants; None if the reference has none."""
+    import onnx
+    import onnx_ir
+    from onnx.reference import ReferenceEvaluator
+
+    proto = onnx.NodeProto(op_type=node.op_type)
+    proto.attribute.extend(onnx_ir.to_proto(given) for given in node.attributes.values())
+    feed = {f"operand_{i}": _numbers(value) for i, value in enumerate(node.inputs) if value is not None}
+    proto.input.extend("" if value is None else f"operand_{i}" for i, value in enumerate(node.inputs))
+    proto.output.extend(f"result_{i}" for i in range(len(node.outputs)))
+    taken = [onnx.helper.make_tensor_value_info(n, _element(a), a.shape) for n, a in feed.items()]
+    made = [onnx.helper.make_value_info(name, onnx.TypeProto()) for name in proto.output]
+    graph = onnx.helper.make_graph([proto], "node", taken, made)
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)])
+    try:
+        with np.errstate(all="ignore"):
+            found = list(ReferenceEvaluator(model).run(None, feed))
+    except Exception:  # whatever it is that the reference cannot do, the node stays
+        return None
+    return found if all(isinstance(array, np.ndarray) for array in found) else None
+
+
+def _element(array: Any) -> int:
+    import onnx
+
+    return onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
+
+
+def _joined_numbers(conv: onnx_ir.Node, norm: onnx_ir.Node) -> tuple[Any, Any]:
+    """The weight and the bias of both together, computed in float64."""
+    weight, *biases = map(_numbers, conv.inputs[1:])
+    scale, shift, mean, var = (_numbers(value).astype(np.float64) for value in norm.inputs[1:])
+    given = norm.attributes.get("epsilon")
+    factor = scale / np.sqrt(var + (given.as_float() if given is not None else 1e-5))
+    wide = weight.astype(np.float64) * factor.reshape(-1, *[1] * (weight.ndim - 1))
+    bias = ((biases[0].astype(np.float64) if biases else 0.0) - mean) * factor + shift
+    return wide.astype(weight.dtype), bias.astype(weight.dtype)
+
+
+def _key(node: onnx_ir.Node) -> Any:
+    """Equal for nodes that compute the same; nodes that draw or have subgraphs are like no other."""
+    if node.op_type in _KEPT or node.domain:
+        return node
+    attributes = tuple(sorted((name, str(given.value)) for name, given in node.attributes.items()))
+    return node.op_type, attributes, tuple(map(id, node.inputs)), len(node.outputs)
