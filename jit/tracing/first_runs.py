@@ -91,7 +91,10 @@ class FirstRuns:
                     raise Abandoned
 
         world.tell = tell
-        with watching(trace.impurity, is_foreign, world.note_code) as sees:
-            if not sees:
-                world.see_everything()
-            return self.function(*args, **kwargs)
+        try:
+            with watching(trace.impurity, is_foreign, world.note_code) as sees:
+                if not sees:
+                    world.see_everything()
+                return self.function(*args, **kwargs)
+        finally:
+            world.tell = None  # or the run would hold itself, and the arguments of the call
