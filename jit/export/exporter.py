@@ -84,6 +84,7 @@ def export_graph(
     stage: int = 0,
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
+    output_hints: Sequence[str | None] = (),
     dynamic_axes: DynamicAxes | None = None,
     initializers: Mapping[str, np.ndarray[Any, Any]] | None = None,
     keep_initializers_as_inputs: bool = False,
@@ -103,6 +104,8 @@ def export_graph(
             the gradients.
         input_names: Names for the inputs that are not initializers, in order; None keeps the graph's.
         output_names: Names for the outputs, in order.
+        output_hints: Names that outputs have in the program, in order, those of undefined ones and None where there are
+            none among them; they count where `output_names` is left out.
         dynamic_axes: Which sizes may differ from run to run: `{"x": {0: "batch"}}`, or `{"x": [0]}`, or
             `{"x": {0: ("batch", 1, 64)}}` with the least and the greatest size.
         initializers: The numbers of those inputs that become part of the model (parameters, buffers), by graph name.
@@ -132,10 +135,10 @@ def export_graph(
     if path is not None:
         writer.check_target(path)
     export = _Export(graph, opset, stage)
-    export.take_inputs(input_names, initializers or {})
+    export.take_inputs(input_names, output_names, initializers or {})
     export.take_axes(dynamic_axes or {}, output_names)
     with collector_resting():
-        export.convert(updates_as_outputs)
+        export.convert(updates_as_outputs, output_hints)
         if fold and stage == 0 and not keep_initializers_as_inputs and not updates_as_outputs:
             export.fold()
         export.name_outputs(output_names)
@@ -153,7 +156,7 @@ def problems_of(graph: Graph, opset: int) -> list[ExportProblem]:
         opset: The version of ONNX's operators.
     """
     export = _Export(graph, opset, 0)
-    export.take_inputs(None, {})
+    export.take_inputs(None, None, {})
     with contextlib.suppress(ExportError):
         export.convert(False)
     return export.converter.problems
@@ -180,6 +183,10 @@ class _Export:
         self.outputs: list[onnx_ir.Value] = []
         self.output_axes: dict[str, dict[int, Axis]] = {}
         self.output_names: list[str] = []
+        self.given_outputs: dict[str, str] = {}
+        """Names that the user gives to outputs -> those that the model has."""
+        self.hints: list[str | None] = []
+        """Names of the results in the program."""
         self.folded: list[onnx_ir.Value] = []
         """Constants that were computed of constants."""
         self.changed: set[onnx_ir.Value] = set()
@@ -187,8 +194,13 @@ class _Export:
 
     # -- inputs --------------------------------------------------------------------------------------------------
 
-    def take_inputs(self, names: Sequence[str] | None, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
-        """Decide which inputs of the graph become inputs of the model, and which initializers."""
+    def take_inputs(
+        self, names: Sequence[str] | None, outputs: Sequence[str] | None, arrays: Mapping[str, np.ndarray[Any, Any]]
+    ) -> None:
+        """Decide which inputs of the graph become inputs of the model, and which initializers.
+
+        What the user sees of the model gets its names first: its inputs, and the outputs that have been given names.
+        """
         stages = self.graph.stages[: self.stage + 1]
         values = [value for stage in stages for value in stage.inputs if not isinstance(value.type, GeneratorType)]
         known = {value.name for value in values}
@@ -196,11 +208,15 @@ class _Export:
         if strange:
             raise UsageError(f"There is no input {strange[0]!r} to initialize; the graph's are {_quoted(known)}.")
         given = _checked_names("input", names, [value.name for value in values if value.name not in arrays])
+        own = {v: v.name if given is None else given.pop(0) for v in values if v.name not in arrays}
+        own = {value: self.names.unique(name) for value, name in own.items()}
+        if outputs is not None and not isinstance(outputs, str):
+            self.given_outputs = {name: self.names.unique(name) for name in outputs if isinstance(name, str)}
         for value in values:
             array = _checked_array(value, arrays[value.name]) if value.name in arrays else None
             _check_input_type(value)
-            wanted = value.name if array is not None or given is None else given.pop(0)
-            self.inputs.append(_ModelInput(value, self.names.unique(wanted), array))
+            name = own[value] if value in own else self.names.unique(value.name)
+            self.inputs.append(_ModelInput(value, name, array))
 
     def take_axes(self, axes: DynamicAxes, output_names: Sequence[str] | None) -> None:
         """Note which dims of which inputs are dynamic."""
@@ -224,7 +240,7 @@ class _Export:
 
     # -- nodes ---------------------------------------------------------------------------------------------------
 
-    def convert(self, updates_as_outputs: bool) -> None:
+    def convert(self, updates_as_outputs: bool, hints: Sequence[str | None] = ()) -> None:
         """Write all nodes; ExportError lists those that cannot be written."""
         places = {item.value: item.axes for item in self.inputs if item.axes}
         self.sized = sized_graph(self.graph, self.stage, places, self._is_known)
@@ -232,15 +248,18 @@ class _Export:
         for item in self.inputs:
             self.values[self.sized.copies[item.value]] = self._input_value(item)
         with deciding(FixedSizes(self.sized.conditions, self.g.sizes.text)):
-            self._convert(updates_as_outputs)
+            self._convert(updates_as_outputs, hints)
 
     def _is_known(self, node: Node) -> bool:
         """Whether a composite is written by a symbolic, without its parts."""
         op = find(node.kind)
         return (op is not None and op.symbolic is not None) or registered(node.kind, self.g.opset)[0] is not None
 
-    def _convert(self, updates_as_outputs: bool) -> None:
-        self.results = [item for item in leaves(self._returned(updates_as_outputs)) if self._is_result(item)]
+    def _convert(self, updates_as_outputs: bool, hints: Sequence[str | None]) -> None:
+        returned = list(leaves(self._returned(updates_as_outputs)))
+        named = [*hints, *[None] * (len(returned) - len(hints))]
+        kept = [(item, hint) for item, hint in zip(returned, named) if self._is_result(item, hint)]
+        self.results, self.hints = [item for item, _ in kept], [hint for _, hint in kept]
         nodes = [node for node in self.sized.graph.nodes if node.stage <= self.stage]
         fixed = [self.sized.copies[item.value] for item in self.inputs if item.array is not None]
         self.converter = Converter(self.g, self.sized, self.values, fixed)
@@ -296,10 +315,11 @@ class _Export:
         updates = [value for _, value in stage.updates if not isinstance(value.type, GeneratorType)]
         return [*stage.outputs, *updates] if updates_as_outputs else list(stage.outputs)
 
-    def _is_result(self, item: Any) -> bool:
+    def _is_result(self, item: Any, hint: str | None) -> bool:
         """Whether an item becomes an output: no generator, no Handle, and no undefined gradient, which is warned of."""
         if item is None or (isinstance(item, Value) and isinstance(item.type, UndefinedType)):
-            self.warnings.append("one of the results is undefined, and left out of the model's outputs")
+            what = f"the result {hint!r}" if hint else "one of the results"
+            self.warnings.append(f"{what} is undefined, and left out of the model's outputs")
             return False
         return not (isinstance(item, Value) and isinstance(item.type, (GeneratorType, HandleType)))
 
@@ -319,11 +339,13 @@ class _Export:
                 raise UsageError(f"{wanted!r} cannot be the name of an input and of an output; rename one of them.")
             if value.producer() is None or value in self.outputs[:index]:
                 value = self.outputs[index] = self._identity(value)
-            value.name = self.names.unique(wanted)
+            value.name = self.given_outputs[wanted] if given is not None else self.names.unique(wanted)
             self.output_names.append(value.name)
             self._type_output(value, self.results[index], self.output_axes.get(wanted, {}))
 
     def _default_name(self, index: int, item: Any) -> str:
+        if hint := self.hints[index]:
+            return hint
         if isinstance(item, Value) and not is_numbered(item.name) and not item.is_input:
             return item.name
         return "output" if len(self.results) == 1 else f"output_{index}"

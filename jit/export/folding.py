@@ -1,4 +1,4 @@
-"""What an exported model need not compute: functions of constants, batch norms behind convolutions, the same twice.
+"""Folding of an exported model: functions of constants, batch norms behind convolutions, the same computed twice.
 
 1. a node all of whose operands are constants  ->  a constant
 2. BatchNormalization(Conv(x, w, b))           ->  Conv(x, w', b')

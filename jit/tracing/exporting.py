@@ -16,10 +16,11 @@ from jit.eager import context
 from jit.eager.creation import asarray
 from jit.eager.namespace import F
 from jit.eager.networks import Network
-from jit.eager.pytree import flatten, unflatten
+from jit.eager.pytree import flatten, paths, unflatten
 from jit.eager.tensors import Tensor, tensor_of
 from jit.export import Exported, ExportReport, export_graph, verify_model
 from jit.export.axes import DynamicAxes
+from jit.export.naming import is_numbered
 from jit.export.verification import coarsened
 from jit.export.writer import check_target
 from jit.ir import Graph, TensorType, Value
@@ -45,6 +46,7 @@ def export_onnx(
     output_names: Sequence[str] | None = None, dynamic_axes: DynamicAxes | None = None,
     opset_version: int | None = None, stage: int = 0, training: bool = False, verify: bool = True,
     keep_initializers_as_inputs: bool = False, fold: bool = True, external_data: str = "auto",
+    metadata: Mapping[str, str] | None = None,
 ) -> ExportReport:  # fmt: skip
     """Export a function or module as an ONNX model.
 
@@ -54,7 +56,8 @@ def export_onnx(
         path: Where to write the model; None only checks that it can be written.
         kwargs: Keyword arguments to trace with.
         input_names: Names of the model's inputs; by default those of the arguments.
-        output_names: Names of the outputs.
+        output_names: Names of the outputs; by default the keys and fields under which they are returned, `x.grad` for
+            the gradient of `x`, and `output` or `output_0` and so on.
         dynamic_axes: Sizes that may differ from run to run: `{"x": {0: "batch"}}`, or `{"x": [0]}`, or
             `{"x": {0: ("batch", 1, 64)}}` with the least and the greatest size: the model is right for all of these,
             or it is an error that says why not. Without a range, the report says what operators ask of a size.
@@ -67,6 +70,7 @@ def export_onnx(
         keep_initializers_as_inputs: Let runs override parameters.
         fold: Compute now what depends on weights alone, and make batch norms part of the convolutions before them.
         external_data: "auto" (a file beside the model above 1.5 GB), "always" or "never".
+        metadata: Texts by their keys, kept with the model.
 
     Returns:
         A report of what was written; printing it is readable.
@@ -107,6 +111,7 @@ def export_onnx(
             recording, graph, opset_version=opset_version, stage=stage, input_names=input_names,
             output_names=output_names, dynamic_axes=dynamic_axes,
             keep_initializers_as_inputs=keep_initializers_as_inputs, fold=fold,
+            metadata=metadata,
         )  # fmt: skip
         exported.report.warnings += _forgotten(recording)
         if verify:
@@ -279,7 +284,24 @@ def _exported(recording: Recording, graph: Graph, **options: Any) -> Exported:
         if isinstance(capture.owner, Tensor):
             initializers[capture.value.name] = HOST.taken(capture.owner._array)
     present = {value.name for stage in graph.stages for value in stage.inputs}
-    return export_graph(graph, None, initializers={k: v for k, v in initializers.items() if k in present}, **options)
+    known = {k: v for k, v in initializers.items() if k in present}
+    hints = _names_of_gradients(graph, known, options) if options["stage"] == 1 else []
+    hints = _names_of_results(recording) if options["stage"] == 0 else hints
+    return export_graph(graph, None, initializers=known, output_hints=hints, **options)
+
+
+def _names_of_gradients(graph: Graph, initializers: Mapping[str, Any], options: Mapping[str, Any]) -> list[str | None]:
+    """`x.grad` for each result of stage 1, by the name that the input has in the model."""
+    inputs = [value.name for value in graph.stages[0].inputs]
+    given = dict(zip([n for n in inputs if n not in initializers], options["input_names"] or (), strict=False))
+    names: list[str | None] = [f"{given.get(name, name)}.grad" for name in inputs]
+    return names if len(names) == len(graph.stages[1].outputs) else []
+
+
+def _names_of_results(recording: Recording) -> list[str | None]:
+    """The keys and fields under which the function returns its tensors, None where it counts them."""
+    names = paths(recording.result.structure)
+    return [None if is_numbered(name) or recording.result.structure[0] == "tensor" else name for name in names]
 
 
 # -- verifying ---------------------------------------------------------------------------------------------------
