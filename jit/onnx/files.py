@@ -32,7 +32,7 @@ def read_model(source: Any) -> onnx.ModelProto:
         raise UsageError(f"{source!r} is not the path of an ONNX model ({error})") from error
     except OSError as error:
         raise UsageError(f"cannot read {str(source)!r}: {error.strerror or error}") from error
-    return _checked(_parsed(content, f"{str(path)!r} is"), path.parent)
+    return _checked(_parsed(content, f"{str(path)!r} is"), path)
 
 
 def _parsed(content: bytes, what: str) -> onnx.ModelProto:
@@ -49,17 +49,18 @@ def _parsed(content: bytes, what: str) -> onnx.ModelProto:
     return model
 
 
-def _checked(model: onnx.ModelProto, folder: Path | None) -> onnx.ModelProto:
+def _checked(model: onnx.ModelProto, path: Path | None) -> onnx.ModelProto:
+    """The model with its external data, for which onnx refuses places outside of its folder, and links."""
     import onnx
 
     try:
-        onnx.checker.check_model(model)
-    except (onnx.checker.ValidationError, ValueError) as error:
-        if folder is None or "xternal" not in str(error):
-            raise ModelError(f"the ONNX model is not valid: {' '.join(str(error).split())[:500]}") from error
-    if folder is not None:
-        try:
-            onnx.load_external_data_for_model(model, str(folder))
-        except (onnx.checker.ValidationError, OSError, ValueError) as error:
-            raise ModelError(f"the data of the ONNX model cannot be read: {error}") from error
+        onnx.checker.check_model(model if path is None else str(path))
+        if path is not None:
+            onnx.load_external_data_for_model(model, str(path.parent))
+    except (onnx.checker.ValidationError, OSError, ValueError) as error:
+        raise ModelError(f"the ONNX model is not valid: {_sentence(error)}") from error
     return model
+
+
+def _sentence(error: Exception) -> str:
+    return " ".join(str(error).split())[:500]

@@ -20,7 +20,7 @@ from jit.tracing.surroundings.known_types import Watched
 from .files import read_model
 from .model_context import ModelContext
 from .values import SMALL, Known, as_tensor, tensor_dtype
-from .walk import Walk, initializers
+from .walk import Walk, constants_of, initializers
 
 if TYPE_CHECKING:
     import onnx
@@ -53,15 +53,18 @@ class ImportedModel(Module):
 
     def __init__(self, model: onnx.ModelProto) -> None:
         super().__init__()
-        constants = initializers(model.graph)
+        weights = initializers(model.graph)
+        constants = {**weights, **constants_of(model.graph)}
         opsets = {"" if i.domain == "ai.onnx" else i.domain: i.version for i in model.opset_import}
         functions = {(f.domain, f.name): f for f in model.functions}
         context = ModelContext(opsets or {"": 1}, functions, constants)
         given = [value.name for value in model.graph.input if value.name not in constants]
         self._interface = Interface(model, given)
         small = {name: a for name, a in constants.items() if not _is_weight(a)}
-        self._walk = Walk(model.graph.node, given, self.output_names, context, known=small)
-        self._places = {name: self._hold(name, a) for name, a in constants.items() if _is_weight(a)}
+        nodes = [node for node in model.graph.node if not (node.op_type == "Constant" and node.output[0] in constants)]
+        self._walk = Walk(nodes, given, self.output_names, context, known=small)
+        held = {name: a for name, a in constants.items() if _is_weight(a)}
+        self._places = {name: self._hold(name, a, name in weights) for name, a in held.items()}
 
     @property
     def input_names(self) -> list[str]:
@@ -103,8 +106,8 @@ class ImportedModel(Module):
                     found.setdefault(name, {})[dim] = size or f"{name}_{dim}"
         return found
 
-    def _hold(self, name: str, array: np.ndarray) -> tuple[Module, str]:
-        """Keep a weight, at its name's path if that is free, and say where."""
+    def _hold(self, name: str, array: np.ndarray, learns: bool) -> tuple[Module, str]:
+        """Keep a weight or a constant, at its name's path if that is free, and say where."""
         owner: Module = self
         *path, last = name.split(".") if all(name.split(".")) else [name.replace(".", "_")]
         for part in path:
@@ -112,11 +115,11 @@ class ImportedModel(Module):
                 owner.add_module(part, Module())
             owner = getattr(owner, part)
             if not isinstance(owner, Module):
-                return self._hold(name.replace(".", "_"), array)
+                return self._hold(name.replace(".", "_"), array, learns)
         if hasattr(owner, last):
-            return self._hold(f"{name}_", array)
+            return self._hold(f"{name}_", array, learns)
         tensor = from_numpy(np.array(array))
-        if tensor.dtype.is_floating_point:
+        if learns and tensor.dtype.is_floating_point:
             owner.register_parameter(last, Parameter(tensor, requires_grad=False))
         else:
             owner.register_buffer(last, tensor)

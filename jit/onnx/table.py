@@ -61,6 +61,9 @@ class Operator:
     """Names of what the walk passes beside attributes: `outputs`, how many there are up to the last that is used;
     `version`, the opset."""
 
+    def __reduce__(self) -> Any:
+        return find, (self.domain, self.name, self.since)
+
     def call(self, values: Sequence[Any], attributes: Mapping[str, Any], told: Mapping[str, Any]) -> Any:
         """The results for these operands; `told` holds what `takes` may ask for."""
         attributes = dict(attributes)

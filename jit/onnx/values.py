@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 import jit.eager.creation as creation
+from jit.eager import context
 from jit.eager.namespace import F
 from jit.eager.tensors import Tensor
 from jit.export.opsets import DTYPES
@@ -51,10 +52,15 @@ class Known:
             if not flat:
                 return creation.tensor(np.zeros(self.array.shape, self.dtype))
             return F.reshape(F.stack(flat), self.array.shape)
+        if context.TRACE.get() is not None:  # a constant of this recording, which no other may see
+            return self._made()
         if self._tensor is None:
-            tensor_dtype(self.dtype)
-            self._tensor = creation.tensor(np.array(self.array))
+            self._tensor = self._made()
         return self._tensor
+
+    def _made(self) -> Tensor:
+        tensor_dtype(self.dtype)
+        return creation.tensor(np.array(self.array))
 
 
 def tensor_dtype(dtype: np.dtype[Any]) -> DType:

@@ -263,6 +263,13 @@ def initializers(graph: onnx.GraphProto) -> dict[str, np.ndarray]:
     return found | {sparse.values.name: dense(sparse) for sparse in graph.sparse_initializer}
 
 
+def constants_of(graph: onnx.GraphProto) -> dict[str, np.ndarray]:
+    """The tensors of a graph's nodes `Constant`, by the names of their results."""
+    nodes = [node for node in graph.node if node.op_type == "Constant" and node.domain in ("", "ai.onnx")]
+    given = [(node.output[0], a.t) for node in nodes for a in node.attribute if a.name == "value" and node.output]
+    return {name: array_in(tensor) for name, tensor in given}
+
+
 def dense(sparse: onnx.SparseTensorProto) -> np.ndarray:
     """A sparse tensor with its zeros."""
     values, indices = array_in(sparse.values), array_in(sparse.indices)
