@@ -26,7 +26,7 @@ from . import peephole, writer
 from .axes import Axis, DynamicAxes, axes_of
 from .builder import OnnxBuilder
 from .converter import Converter, ExportProblem, explain
-from .folding import Folding
+from .folding import ModelFolding
 from .naming import Names, is_numbered, path, short
 from .opsets import ELEMENT_TYPES, IR_VERSIONS, check_opset
 from .proxies import KINDS, Missing, OnnxProxy, Scalar
@@ -276,7 +276,7 @@ class _Export:
 
     def fold(self) -> None:
         """Compute what depends on constants alone."""
-        folding = Folding(self.outputs, self.g.opset, self._folded_constant, self._element_of)
+        folding = ModelFolding(self.outputs, self.g.opset, self._folded_constant, self._element_of)
         self.nodes = peephole.simplify(folding.fold(self.nodes), self.outputs)
         self.changed = set(folding.changed)
 

@@ -28,7 +28,7 @@ _KEPT = frozenset({
 """Operators that draw, decide or hold something, or whose constants are wanted as they are."""
 
 
-class Folding:
+class ModelFolding:
     """The folding of one model.
 
     Args:
