@@ -214,8 +214,6 @@ def _disown_views(result: Any, values: Sequence[Any]) -> None:
     for tensor in results:
         if isinstance(tensor, Tensor) and tensor._viewed is not None and _is_alone(tensor, results, values):
             tensor._viewed, tensor._path = None, ()
-            if (trace := _trace()) is not None:
-                trace.own_memory(tensor)
 
 
 def _is_alone(view: Tensor, results: Sequence[Any], values: Sequence[Any]) -> bool:

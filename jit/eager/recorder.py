@@ -55,9 +55,6 @@ class Recorder(Protocol):
     def record_data(self, tensor: Tensor, data: Tensor) -> None:
         """Note that `data` is the tensor's memory under a version counter of its own."""
 
-    def own_memory(self, tensor: Tensor) -> None:
-        """Note that a view is none any more, because nobody else can reach the memory that it lies in."""
-
     def bind_copy(self, copy: Tensor, tensor: Tensor) -> None:
         """Note that `copy`, which no operator has recorded, holds what `tensor` holds now."""
 

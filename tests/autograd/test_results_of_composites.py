@@ -129,38 +129,3 @@ def test_composites_of_views_give_views(view: str) -> None:
 def test_parts_of_one_new_memory_stay_views() -> None:
     parts = (operand() * 1).transpose(0, 2).contiguous().chunk(2)
     assert parts[0]._base is not None and parts[0]._base is parts[1]._base
-
-
-SHARING = [
-    lambda x: x.t().flatten(), lambda x: F.linear(x[None], jit.eye(4)), lambda x: x.t().reshape(2, -1),
-    lambda x: jit.kron(x, jit.eye(2)), lambda x: x @ jit.ones(4), lambda x: F.max_pool1d(x[None], 2),
-    lambda x: F.pixel_shuffle(x.reshape(1, 4, 2, 2), 2),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("number", range(len(SHARING)))
-@pytest.mark.parametrize("written", [False, True])
-@pytest.mark.parametrize("differentiated", [False, True])
-def test_views_of_results_share_their_memory_traced_or_not(number, written, differentiated):
-    """The result is returned with views of it: who writes to the one writes to the others."""
-
-    def function(x):
-        y = SHARING[number](x * 1)
-        part = y.flatten()[1:]
-        if written:
-            y.mul_(2)
-            part[:1].add_(1)
-        return y, part, y[..., :1]
-
-    def seen(run):
-        x = jit.arange(16.0).reshape(4, 4).requires_grad_(differentiated)
-        found = run(x)
-        gradient = jit.grad(sum((t * t).sum() for t in found), x)[0].tolist() if differentiated else None
-        with jit.no_grad():
-            found[1].add_(100)
-            found[0].mul_(3)
-        return [t.tolist() for t in found], gradient
-
-    traced = jit.trace(function)
-    for _ in range(3):
-        assert seen(traced) == seen(function)

@@ -176,13 +176,6 @@ class TraceMemory:
             self.inputs.append(cell)
         return self._bind(tensor, cell, (), value, counter)
 
-    def make_root(self, tensor: Tensor, value: Value) -> None:
-        """Let `value` be the root of memory made inside, which only `tensor` reaches from now on."""
-        binding = self.binding(tensor)
-        assert binding is not None
-        binding.counter.cells.remove(binding.cell)
-        self.bind_root(tensor, value)
-
     # -- writes --------------------------------------------------------------------------------------------------
 
     def roots(self) -> dict[StorageCell, Value]:

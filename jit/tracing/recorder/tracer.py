@@ -118,12 +118,6 @@ class Trace:
         self.constants.append(Constant(value.name, int(array.nbytes), context.user_source(), reason))
         return value
 
-    def own_memory(self, tensor: Tensor) -> None:
-        """Let a tensor that was a view, and is none any more, be the root of its memory."""
-        binding = self.memory.binding(tensor)
-        if binding is not None and binding.path and binding.cell.source is None:
-            self.memory.make_root(tensor, self.value_of(tensor))
-
     # -- operators -----------------------------------------------------------------------------------------------
 
     def value_of(self, tensor: Tensor) -> Value:
