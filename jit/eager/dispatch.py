@@ -204,24 +204,7 @@ def _run_parts(op: Op, values: Sequence[Any]) -> Any:
         raise
     except FOREIGN as error:
         raise refusal(op, values, error) from error
-    _disown_views(result, values)
     return return_type(op)(*result) if type(result) is tuple and op.schema.returns[0].name else result
-
-
-def _disown_views(result: Any, values: Sequence[Any]) -> None:
-    """Let a result that views memory which nobody else can reach be no view, as it is by a body for numpy."""
-    results = unpack(result)
-    for tensor in results:
-        if isinstance(tensor, Tensor) and tensor._viewed is not None and _is_alone(tensor, results, values):
-            tensor._viewed, tensor._path = None, ()
-
-
-def _is_alone(view: Tensor, results: Sequence[Any], values: Sequence[Any]) -> bool:
-    """Whether a view whose history is that of its memory shares that with no argument and no other result."""
-    if view._grad_version != view._storage.version:
-        return False
-    around = [item for value in (*results, *values) for item in unpack(value) if isinstance(item, Tensor)]
-    return all(other is view or other._storage is not view._storage for other in around)
 
 
 def beside(values: Sequence[Any]) -> AbstractContextManager[None]:
