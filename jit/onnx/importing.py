@@ -219,9 +219,10 @@ def import_onnx(model: str | os.PathLike[str] | bytes | onnx.ModelProto) -> Trac
     Raises:
         ModelError: The file is no ONNX model, or has operators that are not known.
 
-    >>> import jit
-    >>> _ = jit.export_onnx(jit.nn.Linear(2, 3), (jit.ones(1, 2),), "/tmp/linear.onnx", verify=False)
-    >>> jit.import_onnx("/tmp/linear.onnx")(jit.ones(1, 2)).shape
+    >>> import io, jit
+    >>> file = io.BytesIO()
+    >>> _ = jit.onnx.export(jit.nn.Linear(2, 3), (jit.ones(1, 2),), file)
+    >>> jit.import_onnx(file.getvalue())(jit.ones(1, 2)).shape
     jit.Size([1, 3])
     """
     module = ImportedModel(read_model(model)).eval()

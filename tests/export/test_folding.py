@@ -10,6 +10,7 @@ import pytest
 
 import jit
 from jit import nn
+from jit.export.folding import ModelFolding
 from jit.nn import functional as F
 
 
@@ -21,8 +22,6 @@ def exported(function, args, path, **options):
 
 def kinds(model):
     return Counter(node.op_type for node in model.graph.node)
-
-
 
 
 def convolutions():
@@ -134,3 +133,17 @@ def test_gradients_keep_their_weights(tmp_path):
     jit.export_onnx(nn.Sequential(nn.Linear(3, 2), nn.Tanh()), jit.randn(2, 3), tmp_path / "m.onnx", stage=1)
     names = {tensor.name for tensor in onnx.load(tmp_path / "m.onnx").graph.initializer}
     assert any("weight" in name for name in names)
+
+
+def test_numbers_that_differ_in_the_last_digits_are_not_the_same():
+    import onnx_ir
+
+    size = onnx_ir.Value(name="size")
+    filled = [
+        onnx_ir.node("ConstantOfShape", [size], {"value": onnx_ir.tensor(np.array([number]))})
+        for number in (0.1, 0.1 + 1e-12, 0.1)
+    ]
+    total = onnx_ir.node("Sum", [node.outputs[0] for node in filled])
+    folding = ModelFolding([total.outputs[0]], 20, lambda array, name: size, lambda value: 0)
+    assert [node.op_type for node in folding.fold([*filled, total])] == ["ConstantOfShape", "ConstantOfShape", "Sum"]
+    assert total.inputs[0] is total.inputs[2] is not total.inputs[1]

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from jit.eager.namespace import F
-from jit.ir.errors import ModelError
 
-from ..table import Number, Numbers, Tensor, operator
+from ..table import Number, Tensor, operator
 from ..values import Known, as_operand, as_tensor
+from .casts import array_of, result
 
 
 def _taken(x: Known, index: Known, axis: int = 0) -> Known | None:
@@ -137,8 +137,6 @@ def _top_of_known(x: Known, k: int, axis: int, largest: bool) -> tuple[Known, Kn
 
 @operator("Unique", on_data=True)
 def unique(x: Any, *, axis: int | None = None, sorted: int = 1) -> Any:
-    from .casts import array_of, result
-
     array = array_of(x)
     values, first, inverse, counts = np.unique(
         array if axis is not None else array.ravel(), True, True, True, axis=axis
@@ -187,6 +185,3 @@ def _overlap(a: np.ndarray, b: np.ndarray) -> float:
     shared = float(np.prod(sides))
     union = float(np.prod(a[2:] - a[:2]) + np.prod(b[2:] - b[:2])) - shared
     return shared / union if union > 0 else 0.0
-
-
-__all__ = ["ModelError", "Numbers"]

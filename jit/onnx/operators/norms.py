@@ -127,7 +127,7 @@ def lrn(x: Tensor, *, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0
 @operator("LpNormalization")
 def lp_norm(x: Tensor, *, axis: int = -1, p: int = 2) -> Tensor:
     norm = F.sum(F.abs(x), [axis], True) if p == 1 else F.sqrt(F.sum(x * x, [axis], True))
-    return F.where(F.eq(norm, 0), F.zeros_like(x), x / norm)
+    return x / F.where(F.eq(norm, 0), F.ones_like(norm), norm)
 
 
 @operator("MeanVarianceNormalization")

@@ -101,7 +101,7 @@ def prelu(x: Tensor, slope: Tensor, *, version: int) -> Tensor:
 
 @operator("Selu")
 def selu(x: Tensor, *, alpha: float = 1.6732632423543772, gamma: float = 1.0507009873554805) -> Tensor:
-    return gamma * F.where(x > 0, x, alpha * (F.exp(x) - 1))
+    return gamma * NN.elu(x, alpha)
 
 
 @operator("Shrink")

@@ -8,7 +8,7 @@ from typing import Any
 from jit.eager.namespace import F
 from jit.nn import functional as NN
 
-from ..table import Number, Numbers, Tensor, operator
+from ..table import Numbers, Tensor, operator
 from .products import sides_of
 from .reductions import _neutral
 from .shapes import padded
@@ -239,6 +239,3 @@ def _spans(start: int, size: int, bins: int, limit: Any) -> list[tuple[int, int]
     step = size / bins
     edges = [(math.floor(i * step) + start, math.ceil((i + 1) * step) + start) for i in range(bins)]
     return [(min(max(a, 0), limit), min(max(b, 0), limit)) for a, b in edges]
-
-
-__all__ = ["Number"]

@@ -6,7 +6,7 @@ from typing import Any
 
 from jit.eager.namespace import F
 
-from ..table import Tensor, operator
+from ..table import Numbers, Tensor, operator
 from .shapes import padded
 
 
@@ -163,11 +163,8 @@ def _places(count: Any, stride: int, pad: int, width: Any, dilation: int, shape:
 
 @operator("Col2Im")
 def col2im(
-    x: Tensor, image_shape: Any, block_shape: Any, *, dilations: Any = None, pads: Any = None, strides: Any = None
+    x: Tensor, image: Numbers, block: Numbers, *, dilations: Any = None, pads: Any = None, strides: Any = None
 ) -> Tensor:
-    from ..values import as_list
-
-    image, block = as_list(image_shape), as_list(block_shape)
     count = len(image)
     strides, dilations, pads = strides or [1] * count, dilations or [1] * count, pads or [0] * (2 * count)
     sizes = [image[i] + pads[i] + pads[i + count] for i in range(count)]

@@ -10,9 +10,9 @@ import numpy as np
 from jit.eager.namespace import F
 from jit.ir.errors import ModelError
 
-from ..table import Number, Numbers, Operand, Tensor, operator
+from ..table import Number, Numbers, Tensor, operator
 from ..values import SMALL, Known, as_tensor, objects, sizes, tensor_dtype
-from .casts import result
+from .casts import numpy_dtype
 
 
 def shape_of(x: Any) -> list[Any]:
@@ -279,11 +279,6 @@ def trilu(x: Tensor, k: Number | None, *, upper: int = 1) -> Tensor:
 
 @operator("EyeLike")
 def eye_like(x: Tensor, *, dtype: int | None = None, k: int = 0) -> Tensor:
-    from .casts import numpy_dtype
-
     kind = x.dtype if dtype is None else tensor_dtype(numpy_dtype(dtype))
     rows, columns = F.arange(0, x.shape[0], 1), F.arange(0, x.shape[1], 1)
     return F.eq(F.unsqueeze(rows, 1) + k, columns).to(kind)
-
-
-__all__ = ["Operand", "padded", "result", "shape_of"]
