@@ -99,7 +99,7 @@ def fused(function: Callable[..., Any], *arrays: Array) -> Callable[[], Any]:
     (node,) = graph.nodes
     by_value = dict(zip(graph.inputs, arrays, strict=True))
     inputs = [by_value[value] for value in node.inputs]
-    group = fused_group(node)
+    group = fused_group(node.attributes["body"])
     outputs = group(inputs)
     (kernel,) = group.kernels
     return lambda: kernel(inputs, outputs)
