@@ -15,6 +15,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -146,12 +147,17 @@ def _conversion(parameter: inspect.Parameter) -> Callable[[Any], Any]:
 
 def find(domain: str, name: str, version: int) -> Operator | None:
     """The declaration for a model of this opset, or None."""
-    if not _TABLE or domain == "":
-        for family in FAMILIES:
-            import_module(f"{__package__}.operators.{family}")
+    _declare_all()
     versions = _TABLE.get((domain, name), [])
     fitting = [known for known in versions if known.since <= version]
     return fitting[-1] if fitting else None
+
+
+@cache
+def _declare_all() -> None:
+    """Import the families, once."""
+    for family in FAMILIES:
+        import_module(f"{__package__}.operators.{family}")
 
 
 def known_operators() -> list[tuple[str, str, int]]:

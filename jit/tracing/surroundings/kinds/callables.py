@@ -121,11 +121,16 @@ def _kept_results(cached: Any) -> list[Any]:
 
 
 def _class_of_links() -> type:
-    """The class of the links in bounded caches, which has no name."""
+    """The class of the links in bounded caches, which has no name; one without objects if this Python has no such."""
     sample = functools.lru_cache(1)(abs)
     sample(0)
     tables = [table for table in gc.get_referents(sample) if type(table) is dict]
-    return next(type(link) for table in tables for key, link in table.items() if key == 0 and key is not False)
+    found = [type(link) for table in tables for key, link in table.items() if key == 0 and key is not False]
+    return found[0] if found else _NoLink
+
+
+class _NoLink:
+    """The class of the links where caches show none."""
 
 
 _Link = _class_of_links()
