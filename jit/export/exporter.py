@@ -276,7 +276,7 @@ class _Export:
 
     def fold(self) -> None:
         """Compute what depends on constants alone."""
-        folding = ModelFolding(self.outputs, self.g.opset, self._folded_constant, self._element_of)
+        folding = ModelFolding(self.outputs, self.g.opset, self._folded_constant, self.g.tensor, self._element_of)
         self.nodes = peephole.simplify(folding.fold(self.nodes), self.outputs)
         self.changed = set(folding.changed)
 
@@ -284,9 +284,9 @@ class _Export:
         dtype = self.g.proxies[value].dtype
         return 0 if dtype is None else ELEMENT_TYPES[dtype]
 
-    def _folded_constant(self, array: np.ndarray[Any, Any], source: str) -> onnx_ir.Value:
-        known, source = dtypes.from_numpy(array.dtype), source.removesuffix("_folded") or "constant"
-        value = self.g.new_value(known, array.shape, self.names.unique(f"{source}_folded"))
+    def _folded_constant(self, array: np.ndarray[Any, Any], name: str) -> onnx_ir.Value:
+        known = dtypes.from_numpy(array.dtype)
+        value = self.g.new_value(known, array.shape, self.names.unique(name))
         value.const_value = self.g.tensor(np.array(array, order="C"), value.name)
         self.g.stand_in(value, known, array.shape)
         self.folded.append(value)

@@ -34,15 +34,17 @@ class ModelFolding:
     Args:
         outputs: The model's outputs; where a batch norm gave one of them, it is exchanged.
         opset: The version of ONNX's operators.
-        constant: The maker of constants, `(array, name of what it is made of)`.
+        constant: The maker of constants, `(array, name)`; the name gets a number if it is taken.
+        tensor: The maker of tensors for values that there are, `(array, name)`.
         element_of: The number of a value's element type.
     """
 
     def __init__(
         self, outputs: list[onnx_ir.Value], opset: int, constant: Callable[[Any, str], onnx_ir.Value],
-        element_of: Callable[[onnx_ir.Value], int],
+        tensor: Callable[[Any, str], Any], element_of: Callable[[onnx_ir.Value], int],
     ) -> None:  # fmt: skip
-        self.outputs, self.opset, self.constant, self.element_of = outputs, opset, constant, element_of
+        self.outputs, self.opset, self.element_of = outputs, opset, element_of
+        self.constant, self.tensor = constant, tensor
         self.changed: list[onnx_ir.Value] = []
         """Results of convolutions, which are now those of the batch norms behind them."""
 
@@ -75,7 +77,7 @@ class ModelFolding:
             return False
         source = max(operands, key=_bytes)
         for value, array in zip(node.outputs, found, strict=True):
-            _replace(value, self.constant(array, source.name or ""))
+            _replace(value, self.constant(array, f"{(source.name or 'constant').removesuffix('_folded')}_folded"))
         return True
 
     # -- batch norms ---------------------------------------------------------------------------------------------
@@ -86,14 +88,22 @@ class ModelFolding:
         if conv is None or conv.op_type != "Conv" or not self._are_joinable(conv, node):
             return False
         weight, bias = _joined_numbers(conv, node)
-        name, result = conv.inputs[1].name or "", conv.outputs[0]  # type: ignore[union-attr]
+        result = conv.outputs[0]
         conv.resize_inputs(3)
-        conv.replace_input_with(1, self.constant(weight, name))
-        conv.replace_input_with(2, self.constant(bias, name))
+        self._hold(conv, 1, weight, "")
+        self._hold(conv, 2, bias, (conv.inputs[1].name or "").removesuffix("weight") + "bias")  # type: ignore[union-attr]
         self.outputs[:] = [result if value is node.outputs[0] else value for value in self.outputs]
         _replace(node.outputs[0], result)
         self.changed.append(result)
         return True
+
+    def _hold(self, node: onnx_ir.Node, index: int, array: Any, name: str) -> None:
+        """Let an operand be these numbers; a constant of the node alone keeps its name, as it keeps its meaning."""
+        held = node.inputs[index]
+        if held is not None and len(held.uses()) == 1 and held not in self.outputs:
+            held.const_value = self.tensor(array, held.name or "")
+        else:
+            node.replace_input_with(index, self.constant(array, (held.name if held is not None else None) or name))
 
     def _are_joinable(self, conv: onnx_ir.Node, norm: onnx_ir.Node) -> bool:
         mode = norm.attributes.get("training_mode")

@@ -47,6 +47,20 @@ def test_batch_norms_become_part_of_convolutions(dims, conv, norm, affine, tmp_p
     assert kinds(whole)["BatchNormalization"] == 1
 
 
+def test_weights_with_a_batch_norm_in_them_keep_their_names(tmp_path):
+    net = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Conv2d(4, 5, 3, bias=False), nn.BatchNorm2d(5)).eval()
+    net(jit.randn(2, 3, 9, 9))
+    model = exported(net, jit.randn(2, 3, 9, 9), tmp_path / "m.onnx")
+    assert {each.name for each in model.graph.initializer} == {"0.weight", "0.bias", "2.weight", "2.bias"}
+
+
+def test_weights_that_are_results_too_stay_as_they_are(tmp_path):
+    net = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4)).eval()
+    net[1].running_var.fill_(4.0)
+    jit.export_onnx(lambda x: (net(x), net[0].weight, net[0].bias), jit.randn(2, 3, 9, 9), tmp_path / "m.onnx")
+    assert kinds(onnx.load(tmp_path / "m.onnx"))["BatchNormalization"] == 0
+
+
 def test_batch_norms_that_cannot_become_part_stay(tmp_path):
     conv, norm = nn.Conv2d(3, 3, 3), nn.BatchNorm2d(3)
     x = jit.randn(2, 3, 6, 6)
@@ -144,6 +158,6 @@ def test_numbers_that_differ_in_the_last_digits_are_not_the_same():
         for number in (0.1, 0.1 + 1e-12, 0.1)
     ]
     total = onnx_ir.node("Sum", [node.outputs[0] for node in filled])
-    folding = ModelFolding([total.outputs[0]], 20, lambda array, name: size, lambda value: 0)
+    folding = ModelFolding([total.outputs[0]], 20, lambda array, name: size, lambda array, name: array, lambda value: 0)
     assert [node.op_type for node in folding.fold([*filled, total])] == ["ConstantOfShape", "ConstantOfShape", "Sum"]
     assert total.inputs[0] is total.inputs[2] is not total.inputs[1]
