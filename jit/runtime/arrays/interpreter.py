@@ -286,7 +286,7 @@ class Interpreter(Runner):
         """No native calls."""
         return [()] * len(self.programs)
 
-    def native_call(self, stage: int, arrays: Sequence[Any] = ()) -> Any:
+    def native_call(self, stage: int, arrays: Sequence[Any] = (), with_views: bool = False) -> Any:
         """None: the interpreter goes node by node."""
         return None
 
@@ -317,9 +317,12 @@ def fused_group(body: Graph) -> FusedGroup:
     return FusedGroup(body, lambda inputs: Interpreter(body).run(0, inputs)[0])
 
 
-def _touching(run: Instruction, node: Node, results: Sequence[int], registers: Places) -> Instruction:
+def _touching(
+    run: Instruction, node: Node, results: Sequence[int], registers: Places, is_view: bool = False
+) -> Instruction:
     sizes = (leaf for leaf in leaves((node.args, node.attributes)) if type(leaf) is SizeExpr)
     run.touched = (*results, *(registers[read] for read in (*node.inputs, *sizes)))  # type: ignore[attr-defined]
+    run.view_of = tuple(results) if is_view else ()  # type: ignore[attr-defined]
     return run
 
 
@@ -380,13 +383,13 @@ def _op_instruction(
         def run(r: Registers) -> None:
             r[only] = execute(op, fetch(r))[0]
 
-        return _touching(run, node, results, registers)
+        return _touching(run, node, results, registers, is_view=op.kind == "view")
 
     def run_many(r: Registers) -> None:
         for result, value in zip(results, execute(op, fetch(r)), strict=True):
             r[result] = value
 
-    return _touching(run_many, node, results, registers)
+    return _touching(run_many, node, results, registers, is_view=op.kind == "view")
 
 
 # -- primitives --------------------------------------------------------------------------------------------------

@@ -66,8 +66,8 @@ class Engine(Protocol):
     def natives(self) -> Sequence[Sequence[Any]]:
         """Per stage the native calls of the local plan, in order; empty where there is no native code."""
 
-    def native_call(self, stage: int, arrays: Sequence[Any] = ()) -> Any:
-        """The one native call that a stage consists of; None if there is more to it."""
+    def native_call(self, stage: int, arrays: Sequence[Any] = (), with_views: bool = False) -> Any:
+        """The one native call that a stage consists of; None if there is more to it than views, if these may be."""
 
     @property
     def local_plan(self) -> Engine:

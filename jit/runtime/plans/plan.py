@@ -212,9 +212,12 @@ class PlannedEngine(Runner):
         assembler.finish()
         super().__init__(assembler.programs, assembler.count)
 
-    def native_call(self, stage: int, arrays: Sequence[Any] = ()) -> Any:
-        """The one native call that a stage consists of, for the sizes of these arrays; None if there is more to it."""
-        return only_call(self.programs[stage], self.count, arrays)
+    def native_call(self, stage: int, arrays: Sequence[Any] = (), with_views: bool = False) -> Any:
+        """The one native call that a stage consists of, for the sizes of these arrays; None if there is more to it.
+
+        Where views may be `with` it, Python makes them of what the call reads and gives: see `views_of`.
+        """
+        return only_call(self.programs[stage], self.count, arrays, with_views)
 
     @property
     def remarks(self) -> list[str]:

@@ -210,9 +210,12 @@ class RestoredEngine(Runner):
             graph = self._source()
             self._source = lambda: graph
 
-    def native_call(self, stage: int, arrays: Sequence[Any] = ()) -> Any:
-        """The one native call that a stage consists of, for the sizes of these arrays; None if there is more to it."""
-        return only_call(self.programs[stage], self.count, arrays)
+    def native_call(self, stage: int, arrays: Sequence[Any] = (), with_views: bool = False) -> Any:
+        """The one native call that a stage consists of, for the sizes of these arrays; None if there is more to it.
+
+        Where views may be `with` it, Python makes them of what the call reads and gives: see `views_of`.
+        """
+        return only_call(self.programs[stage], self.count, arrays, with_views)
 
     def _program(self, stage: int, facts: dict[str, Any], memory: Any) -> Program:
         program = Program()

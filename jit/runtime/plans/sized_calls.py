@@ -191,7 +191,12 @@ def sized_instruction(native: OfSizes, sizes: int) -> Callable[[Registers], None
     return run
 
 
-def only_call(program: Program, count: int, arrays: Sequence[Any]) -> Any:
+def views_of(program: Program) -> list[Callable[[Registers], None]]:
+    """The instructions of a program that make views in Python."""
+    return [instruction for instruction in program.instructions if getattr(instruction, "view_of", ())]
+
+
+def only_call(program: Program, count: int, arrays: Sequence[Any], with_views: bool = False) -> Any:
     """The one native call that a program of the first stage consists of; None if there is more to it.
 
     One for many sizes is in it as it is at the sizes of `arrays`. What stands in front of it finds these sizes.
@@ -200,12 +205,17 @@ def only_call(program: Program, count: int, arrays: Sequence[Any]) -> Any:
         program: The program.
         count: The number of registers.
         arrays: The inputs; needed where sizes vary.
+        with_views: Whether there may also be views of which the native call reads none.
     """
-    if not program.instructions:
+    views = views_of(program) if with_views else []
+    instructions = [instruction for instruction in program.instructions if instruction not in views]
+    if not instructions:
         return None
-    *before, last = program.instructions
+    *before, last = instructions
     native, sizes = getattr(last, "native", None), getattr(last, "sizes", None)
     if native is None or len(before) != (sizes is not None):
+        return None
+    if not {register for view in views for register in view.view_of}.isdisjoint(native.reads):  # type: ignore[attr-defined]
         return None
     if sizes is None:
         return native

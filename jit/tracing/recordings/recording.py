@@ -427,6 +427,10 @@ class Recording:
         effects.leave(made, owners, objects)
         return result.assembled(made, networks)
 
+    def result_of(self, owners: Sequence[Any]) -> ResultSpec:
+        """The way of a call's result out of a run, with the numbers of the call's own sizes."""
+        return self._views(owners)[0]
+
     def _views(self, owners: Sequence[Any]) -> tuple[ResultSpec, EffectSpec]:
         """The results and changes of a call, with the numbers of its own sizes in the ways to views."""
         if not self.general:

@@ -159,8 +159,10 @@ class DeviceCalls:
 
         program = plan.interpreter.programs[0]
         native, _ = only_device_call(program)
-        order = None if native is None else order_of(native, plan, self._recording)
-        return None if order is None else launcher_of(program, plan.interpreter.count, arrays, order)
+        order = None if native is None else order_of(native.results, plan, self._recording)
+        if order is None or not order.is_whole:
+            return None
+        return launcher_of(program, plan.interpreter.count, arrays, order.numbers)
 
 
 def _texts(type: Any, layout: Layout) -> tuple[Any, Any, Any]:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from ..recordings.chains import Plan
     from ..recordings.recording import Recording
     from ..recordings.results import ResultSpec
+    from .orders import Order, Views
+    from .sized_shortcuts import Fitting
 
 
 def written_by(native: Any, plan: Plan, recording: Recording, owners: Sequence[Any]) -> list[tuple[int, int]] | None:
@@ -88,18 +90,20 @@ class CallEffects:
 
 
 def with_effects(
-    run: Callable[..., Any], effects: CallEffects, result: ResultSpec, positions: Sequence[int],
-    captured: Sequence[Tensor], order: Sequence[int],
+    run: Callable[..., Any], effects: CallEffects | None, result: ResultSpec, positions: Sequence[int],
+    captured: Sequence[Tensor], order: Order, views: Views, fitting: Fitting | None,
 ) -> Callable[..., Any]:  # fmt: skip
-    """`run` for tensors, which does what the call does beyond its results; these have no history.
+    """`run` for tensors, which does what the call does beyond its native code; its results have no history.
 
     Args:
         run: Takes the items of a call, and returns all arrays of the native call; None if the call is another one.
-        effects: What is left to do.
+        effects: What is left to do, if anything.
         result: What the function returns.
         positions: The places among the items of the inputs that are arguments.
         captured: The other inputs.
-        order: The numbers of the arrays that are outputs of the function.
+        order: The arrays that are outputs of the function.
+        views: The views that are among them.
+        fitting: Knows the sizes of the call, if the recording is for many.
     """
     last, count, is_bare = max(positions, default=-1), result.count, result.structure == TENSOR
 
@@ -107,13 +111,19 @@ def with_effects(
         if len(items) <= last:
             return None
         inputs = [*[items[i] for i in positions], *captured]
-        if not all([isinstance(given, Tensor) for given in inputs]) or not effects.may_begin(inputs):
+        if not all([isinstance(given, Tensor) for given in inputs]):
             return None
+        if effects is not None and not effects.may_begin(inputs):
+            return None
+        values = [given._array for given in inputs]
         arrays = run(*items)
         if arrays is None:
             return None
-        made = [tensor_of(arrays[number]) for number in order]
-        effects.finish(inputs, arrays, made)
+        if views:
+            arrays = views.added(values, arrays, fitting.chosen if fitting is not None else None)
+        made = order.outputs([tensor_of(arrays[number]) for number in order.numbers], inputs)
+        if effects is not None:
+            effects.finish(inputs, arrays, made)
         return made[0] if is_bare else tuple(made[:count])
 
     call.__wrapped__ = run  # type: ignore[attr-defined]

@@ -20,6 +20,7 @@ from ..recordings.stage_node import Kept, StageNode, mark_of
 if TYPE_CHECKING:
     from ..recordings.chains import Chain, Plan
     from ..recordings.recording import Recording
+    from .orders import Order, Views
     from .shortcut_effects import CallEffects
     from .sized_shortcuts import Fitting
 
@@ -28,7 +29,7 @@ Run = Callable[..., Any]
 
 def with_history(
     run: Run, recording: Recording, plan: Plan, native: Any, owners: Sequence[Tensor], positions: Sequence[int],
-    order: Sequence[int], fitting: Fitting | None, effects: CallEffects | None,
+    order: Order, views: Views, fitting: Fitting | None, effects: CallEffects | None,
 ) -> Run:  # fmt: skip
     """`run` for tensors, which gives its results the history of the call.
 
@@ -39,7 +40,8 @@ def with_history(
         native: The native call of that plan.
         owners: The tensors behind its inputs.
         positions: The places among the items of those that are arguments; the others are captured.
-        order: The numbers of the arrays that the function returns.
+        order: The arrays that the function returns.
+        views: The views that are among them.
         fitting: Knows the sizes of the call, if the recording is for many.
         effects: What the call does beyond that.
     """
@@ -49,16 +51,16 @@ def with_history(
     known = [(type(owner), owner._grad_fn is None) for owner in owners]
     needs = [owner.requires_grad for owner in owners]
     captured = list(owners[len(positions) :])
-    results = [(spec.index, number) for spec, number in zip(recording.result.outputs, order, strict=True)]
+    results = [*zip(order.indices, order.numbers, strict=True)]
     carrying, count = frozenset(recording.differentiable), recording.returns
     is_bare, returned = recording.result.structure == TENSOR, recording.result.count
     written = effects.inputs if effects is not None else frozenset()
     copied = [index for index in written if used[index]]
     marking = [use and index not in written for index, use in enumerate(used)]
-    registers, left = _left_by(plan, native)
+    registers, left = _left_by(plan, views.results)
 
     def left_by(given: Sequence[Any]) -> list[Any]:
-        """The registers that stage 0 leaves, given its inputs and the outputs of its native call."""
+        """The registers that stage 0 leaves, given its inputs, the outputs of its native call, and views."""
         state: list[Any] = [None] * registers
         if fitting is not None:
             state[native.told] = fitting.chosen
@@ -82,6 +84,8 @@ def with_history(
         arrays = run(*items)
         if arrays is None:
             return None
+        if views:
+            arrays = views.added(values, arrays, fitting.chosen if fitting is not None else None)
         edges = [edge_of(owner) if use and need else None for owner, use, need in zip(inputs, used, needs)]
         node = StageNode(recording, (), edges, count)
         if fitting is not None:
@@ -96,9 +100,10 @@ def with_history(
             marked = {index: mark_of(tensor) for tensor, (index, _) in zip(made, results)}
             node.kept = Kept([values], [marks], needs, [marked])
             node.plan, node.state = plan, left_by([*values, *arrays])
+        outputs = order.outputs(made, inputs)
         if effects is not None:
-            effects.finish(inputs, arrays, made)
-        return made[0] if is_bare else tuple(made[:returned])
+            effects.finish(inputs, arrays, outputs)
+        return outputs[0] if is_bare else tuple(outputs[:returned])
 
     call.__wrapped__ = run  # type: ignore[attr-defined]
     return call
@@ -109,10 +114,10 @@ def _plans_of(chain: Chain) -> Any:
     return chain.plan or chain.sized_plans
 
 
-def _left_by(plan: Plan, native: Any) -> tuple[int, list[tuple[int, int]]]:
+def _left_by(plan: Plan, results: Sequence[int]) -> tuple[int, list[tuple[int, int]]]:
     """The number of registers, and those that stage 0 leaves: pairs of a register and an input or, counted
-    behind those, an output of its native call."""
+    behind those, one of `results`, the registers of what it makes."""
     program = plan.interpreter.programs[0]
-    held = {register: number for number, register in enumerate((*program.inputs, *native.results))}
+    held = {register: number for number, register in enumerate((*program.inputs, *results))}
     gone = {*program.unused, *program.returned, *itertools.chain.from_iterable(program.frees)}
     return plan.interpreter.count, sorted(pair for pair in held.items() if pair[0] not in gone)

@@ -1,7 +1,7 @@
 """The short way through a traced call: one native function that checks, runs and wraps, with no Python in between.
 
-A recording that was found the long way gets a shortcut if a call of it needs no Python: one native stretch and fresh
-outputs. The shortcut holds all that the long way has compared - the arguments, the surroundings,
+A recording that was found the long way gets a shortcut if a call of it needs little Python: one native stretch, and
+fresh outputs or views of what nobody else sees. The shortcut holds all that the long way has compared - the arguments, the surroundings,
 grad mode - in the form of tables for `jit.runtime.plans.entry`, and inference mode, on which its results depend. It
 returns None whenever anything is not as it was; the long way then decides. Where a gradient may be asked for, the
 native function returns arrays, and `shortcut_history` makes tensors of them; `shortcut_effects` writes what is left to
@@ -41,7 +41,7 @@ from ..surroundings.native_checks import native_checks
 from ..surroundings.native_tensors import input_of, slots_of_tensors
 from ..surroundings.peeking import is_a
 from .device_shortcuts import DeviceArrays, DeviceCalls, on_device
-from .orders import order_of
+from .orders import Views, order_of
 from .shortcut_effects import CallEffects, with_effects, written_by
 from .shortcut_history import with_history
 from .sized_shortcuts import Fitting, for_all_sizes
@@ -67,9 +67,12 @@ def shortcut(call: TracedCall, recording: Recording) -> Shortcut | None:
     if any(type(owner._array) is not np.ndarray for owner in owners):
         return _of_device(call, recording, items, owners)
     plan = recording.plan(recording.chains[0], recording.sizes_of(owners))
-    native = plan.interpreter.native_call(0, [owner._array for owner in owners])
-    order = None if native is None else order_of(native, plan, recording)
-    if native is None or order is None:
+    native = plan.interpreter.native_call(0, [owner._array for owner in owners], with_views=True)
+    if native is None:
+        return None
+    views = Views(native, plan)
+    order = order_of(views.results, plan, recording)
+    if order is None:
         return None
     written = written_by(native, plan, recording, owners)
     if written is None:
@@ -84,18 +87,22 @@ def shortcut(call: TracedCall, recording: Recording) -> Shortcut | None:
     tables = native.code.tables()
     tables.inputs, tables.reads = inputs, len(native.reads)
     positions, effects = _positions(items), None
+    if recording.effects and any(spec.kind == "input" for spec in recording.result.outputs):
+        return None  # a view of what the call writes to
     if recording.effects or recording.conditions:
         effects = CallEffects(recording, written, owners, len(positions))
-    if not keeps and effects is None:
-        tables.order, tables.wrapping = order, wrapping
+    is_whole = order.is_whole and not (keeps or effects is not None or views)
+    if is_whole:
+        tables.order, tables.wrapping = order.numbers, wrapping
     tables.apart, tables.bundle = len(call.leaves), len(inputs) if written else 0
     _look_around(tables, call, recording, items, keeps)
     run: Shortcut = entry.make_entry(tables)
     fitting = Fitting(run, recording, plan, native, recording.sizes_of(owners)) if recording.general else None
     if keeps:
-        run = with_history(run, recording, plan, native, owners, positions, order, fitting, effects)
-    elif effects is not None:
-        run = with_effects(run, effects, recording.result, positions, owners[len(positions) :], order)
+        run = with_history(run, recording, plan, native, owners, positions, order, views, fitting, effects)
+    elif not is_whole:
+        captured = owners[len(positions) :]
+        run = with_effects(run, effects, recording.result, positions, captured, order, views, fitting)
     if fitting is not None:
         run = for_all_sizes(run, fitting, recording, items)
     return _unpacking(_structured(_following_bases(run, items), recording.result.structure), call.args)
