@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..recordings.recording import Recording
 
 
-class Views:
+class PlanViews:
     """The views that Python makes behind a native call, of what that reads and gives.
 
     Args:
@@ -55,7 +55,7 @@ class Views:
 
 
 @dataclass(frozen=True)
-class Order:
+class Arrangement:
     """The order in which a function returns what a native call and views give."""
 
     numbers: list[int]
@@ -75,7 +75,7 @@ class Order:
         return self.recording.result_of(inputs).made(returned, inputs, inputs)
 
 
-def order_of(results: Sequence[int], plan: Plan, recording: Recording) -> Order | None:
+def order_of(results: Sequence[int], plan: Plan, recording: Recording) -> Arrangement | None:
     """The order of a function's outputs, given the registers of the arrays; None if there is more to these."""
     returned = plan.interpreter.programs[0].outputs
     specs = recording.result.outputs
@@ -89,4 +89,4 @@ def order_of(results: Sequence[int], plan: Plan, recording: Recording) -> Order 
     if -1 in found or len({*found}) != len(found):
         return None
     is_whole = [(spec.kind, spec.index) for spec in specs] == [("fresh", index) for index in indices]
-    return Order(found, indices, is_whole, recording)
+    return Arrangement(found, indices, is_whole, recording)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..recordings.chains import Plan
     from ..recordings.recording import Recording
     from ..recordings.results import ResultSpec
-    from .orders import Order, Views
+    from .orders import Arrangement, PlanViews
     from .sized_shortcuts import Fitting
 
 
@@ -91,7 +91,7 @@ class CallEffects:
 
 def with_effects(
     run: Callable[..., Any], effects: CallEffects | None, result: ResultSpec, positions: Sequence[int],
-    captured: Sequence[Tensor], order: Order, views: Views, fitting: Fitting | None,
+    captured: Sequence[Tensor], order: Arrangement, views: PlanViews, fitting: Fitting | None,
 ) -> Callable[..., Any]:  # fmt: skip
     """`run` for tensors, which does what the call does beyond its native code; its results have no history.
 

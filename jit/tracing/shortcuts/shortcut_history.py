@@ -20,7 +20,7 @@ from ..recordings.stage_node import Kept, StageNode, mark_of
 if TYPE_CHECKING:
     from ..recordings.chains import Chain, Plan
     from ..recordings.recording import Recording
-    from .orders import Order, Views
+    from .orders import Arrangement, PlanViews
     from .shortcut_effects import CallEffects
     from .sized_shortcuts import Fitting
 
@@ -29,7 +29,7 @@ Run = Callable[..., Any]
 
 def with_history(
     run: Run, recording: Recording, plan: Plan, native: Any, owners: Sequence[Tensor], positions: Sequence[int],
-    order: Order, views: Views, fitting: Fitting | None, effects: CallEffects | None,
+    order: Arrangement, views: PlanViews, fitting: Fitting | None, effects: CallEffects | None,
 ) -> Run:  # fmt: skip
     """`run` for tensors, which gives its results the history of the call.
 

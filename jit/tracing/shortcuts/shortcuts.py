@@ -1,11 +1,11 @@
 """The short way through a traced call: one native function that checks, runs and wraps, with no Python in between.
 
 A recording that was found the long way gets a shortcut if a call of it needs little Python: one native stretch, and
-fresh outputs or views of what nobody else sees. The shortcut holds all that the long way has compared - the arguments, the surroundings,
-grad mode - in the form of tables for `jit.runtime.plans.entry`, and inference mode, on which its results depend. It
-returns None whenever anything is not as it was; the long way then decides. Where a gradient may be asked for, the
-native function returns arrays, and `shortcut_history` makes tensors of them; `shortcut_effects` writes what is left to
-be written.
+fresh outputs or views of arrays. The shortcut holds all that the long way has compared - the arguments, the
+surroundings, grad mode - in the form of tables for `jit.runtime.plans.entry`, and inference mode, on which its results
+depend. It returns None whenever anything is not as it was; the long way then decides. Where a gradient may be asked
+for, or views are among the results, the native function returns arrays, and `shortcut_history` or `shortcut_effects`
+makes tensors of them, and writes what is left to be written.
 
 Note [What a shortcut looks at]
     * Arguments: by position, lists, tuples and dicts item by item; tensors by class, dtype, sizes, strides and
@@ -41,7 +41,7 @@ from ..surroundings.native_checks import native_checks
 from ..surroundings.native_tensors import input_of, slots_of_tensors
 from ..surroundings.peeking import is_a
 from .device_shortcuts import DeviceArrays, DeviceCalls, on_device
-from .orders import Views, order_of
+from .orders import PlanViews, order_of
 from .shortcut_effects import CallEffects, with_effects, written_by
 from .shortcut_history import with_history
 from .sized_shortcuts import Fitting, for_all_sizes
@@ -70,7 +70,7 @@ def shortcut(call: TracedCall, recording: Recording) -> Shortcut | None:
     native = plan.interpreter.native_call(0, [owner._array for owner in owners], with_views=True)
     if native is None:
         return None
-    views = Views(native, plan)
+    views = PlanViews(native, plan)
     order = order_of(views.results, plan, recording)
     if order is None:
         return None
