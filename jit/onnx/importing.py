@@ -18,6 +18,7 @@ from jit.tracing.decorator import trace
 from jit.tracing.surroundings.known_types import Watched
 
 from .files import read_model
+from .folding_constants import fold_constants
 from .model_context import ModelContext
 from .values import SMALL, Known, as_tensor, tensor_dtype
 from .walk import Walk, constants_of, initializers
@@ -60,8 +61,9 @@ class ImportedModel(Module):
         context = ModelContext(opsets or {"": 1}, functions, constants)
         given = [value.name for value in model.graph.input if value.name not in constants]
         self._interface = Interface(model, given)
-        small = {name: a for name, a in constants.items() if not _is_weight(a)}
         nodes = [node for node in model.graph.node if not (node.op_type == "Constant" and node.output[0] in constants)]
+        nodes = fold_constants(nodes, context, weights)
+        small = {name: a for name, a in constants.items() if not _is_weight(a)}
         self._walk = Walk(nodes, given, self.output_names, context, known=small)
         held = {name: a for name, a in constants.items() if _is_weight(a)}
         self._places = {name: self._hold(name, a, name in weights) for name, a in held.items()}

@@ -38,14 +38,30 @@ def _windows(x: Tensor, kernel: Any, strides: Any, dilations: Any) -> Tensor:
 
 
 def _settled(
-    x: Tensor, kernel_shape: Any, strides: Any, dilations: Any, auto_pad: str, pads: Any, ceil_mode: int
-) -> tuple[Any, Any, list[tuple[Any, Any]], list[tuple[Any, Any]]]:
-    """Strides and dilations with their defaults, the sides, and these with what ceilings add."""
+    x: Tensor, kernel_shape: Any, strides: Any, dilations: Any, auto_pad: str, pads: Any
+) -> tuple[Any, Any, list[tuple[Any, Any]]]:
+    """Strides and dilations with their defaults, and the sides."""
     count = len(kernel_shape)
     strides, dilations = strides or [1] * count, dilations or [1] * count
     sides = sides_of(x.shape[2:], kernel_shape, strides, dilations, auto_pad, pads)
-    wide = _extended(x.shape[2:], kernel_shape, strides, dilations, sides, ceil_mode)
-    return strides, dilations, sides, wide
+    return strides, dilations, sides
+
+
+def _rounding(kernel: Any, strides: Any, dilations: Any, sides: list[tuple[Any, Any]], ceil_mode: int) -> bool | None:
+    """The `ceil_mode` of PyTorch's pool over the same windows; None if it has no such pool.
+
+    To round up is to pad the end by one less than a stride, as long as the last window meets the input.
+    """
+    if any(2 * before > width for (before, _), width in zip(sides, kernel, strict=True)):
+        return None
+    if all(before == after for before, after in sides):
+        return bool(ceil_mode)
+    reaches = [(width - 1) * dilation + 1 for width, dilation in zip(kernel, dilations, strict=True)]
+    at_end = all(
+        after == before + stride - 1 < reach
+        for (before, after), stride, reach in zip(sides, strides, reaches, strict=True)
+    )
+    return True if at_end and not ceil_mode else None
 
 
 def _by_dim(sides: list[tuple[Any, Any]]) -> dict[int, tuple[Any, Any]]:
@@ -58,11 +74,12 @@ def max_pool(
     pads: Any = None, storage_order: int = 0, strides: Any = None, outputs: int,
 ) -> Any:  # fmt: skip
     count = len(kernel_shape)
-    strides, dilations, sides, wide = _settled(x, kernel_shape, strides, dilations, auto_pad, pads, ceil_mode)
-    plain = wide == sides and all(a == b and 2 * a <= k for (a, b), k in zip(sides, kernel_shape, strict=True))
-    if plain and count <= 3 and outputs == 1 and x.dtype.is_floating_point:
+    strides, dilations, sides = _settled(x, kernel_shape, strides, dilations, auto_pad, pads)
+    rounding = _rounding(kernel_shape, strides, dilations, sides, ceil_mode)
+    if rounding is not None and count <= 3 and outputs == 1 and x.dtype.is_floating_point:
         pool = (NN.max_pool1d, NN.max_pool2d, NN.max_pool3d)[count - 1]
-        return pool(x, kernel_shape, strides, [a for a, _ in sides], dilations)
+        return pool(x, kernel_shape, strides, [a for a, _ in sides], dilations, rounding)
+    wide = _extended(x.shape[2:], kernel_shape, strides, dilations, sides, ceil_mode)
     lowest = _neutral(x, True)
     windows = _windows(padded(x, _by_dim(wide), "constant", lowest), kernel_shape, strides, dilations)
     taps = F.flatten(windows, 2 + count, -1)
@@ -95,11 +112,13 @@ def average_pool(
     kernel_shape: Any, pads: Any = None, strides: Any = None,
 ) -> Tensor:  # fmt: skip
     count = len(kernel_shape)
-    strides, dilations, sides, wide = _settled(x, kernel_shape, strides, dilations, auto_pad, pads, ceil_mode)
-    plain = wide == sides and all(a == b and 2 * a <= k for (a, b), k in zip(sides, kernel_shape, strict=True))
-    if plain and count <= 3 and set(dilations) == {1}:
+    strides, dilations, sides = _settled(x, kernel_shape, strides, dilations, auto_pad, pads)
+    rounding = _rounding(kernel_shape, strides, dilations, sides, ceil_mode)
+    is_even = all(before == after for before, after in sides)  # else rows at the end would have to count
+    if rounding is not None and count <= 3 and set(dilations) == {1} and (is_even or not count_include_pad):
         pool = (NN.avg_pool1d, NN.avg_pool2d, NN.avg_pool3d)[count - 1]
-        return pool(x, kernel_shape, strides, [a for a, _ in sides], False, bool(count_include_pad))
+        return pool(x, kernel_shape, strides, [a for a, _ in sides], rounding, bool(count_include_pad))
+    wide = _extended(x.shape[2:], kernel_shape, strides, dilations, sides, ceil_mode)
     dims = list(range(2 + count, 2 + 2 * count))
     total = F.sum(_windows(padded(x, _by_dim(wide), "constant", 0), kernel_shape, strides, dilations), dims)
     ones = F.ones((1, 1, *x.shape[2:]), dtype=x.dtype)
@@ -115,7 +134,8 @@ def lp_pool(
     pads: Any = None, strides: Any = None,
 ) -> Tensor:  # fmt: skip
     count = len(kernel_shape)
-    strides, dilations, _, wide = _settled(x, kernel_shape, strides, dilations, auto_pad, pads, ceil_mode)
+    strides, dilations, sides = _settled(x, kernel_shape, strides, dilations, auto_pad, pads)
+    wide = _extended(x.shape[2:], kernel_shape, strides, dilations, sides, ceil_mode)
     dims = list(range(2 + count, 2 + 2 * count))
     powers = F.pow(F.abs(padded(x, _by_dim(wide), "constant", 0)), p)
     return F.pow(F.sum(_windows(powers, kernel_shape, strides, dilations), dims), 1 / p)
