@@ -75,7 +75,7 @@ def _computed(node: onnx.NodeProto, context: ModelContext, budget: int) -> np.nd
 
 
 def _size(node: onnx.NodeProto, constants: Mapping[str, np.ndarray[Any, Any]]) -> float:
-    """At least the number of elements of a result."""
+    """A bound of the number of elements of a result: there are no fewer, but for slices."""
     given = [constants[name] for name in node.input if name]
     if node.op_type == "ConstantOfShape":
         return float(np.prod(given[0].astype(np.float64)))
