@@ -40,7 +40,8 @@ with _collector_resting():  # nothing that importing makes is garbage: searching
     )  # fmt: skip
     from .ir.devices import device, get_default_device, set_default_device
     from .ir.dtypes import (
-        DType, bfloat16, complex64, complex128, float16, float32, float64, int8, int16, int32, int64, uint8,
+        DType, bfloat16, complex64, complex128, float8_e4m3fn, float8_e4m3fnuz, float8_e5m2, float8_e5m2fnuz,
+        float8_e8m0fnu, float16, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32, uint64,
     )  # fmt: skip
     from .ir.dtypes import bool_ as bool
     from .ir.errors import (
@@ -94,7 +95,8 @@ __all__ = [
     "is_grad_enabled", "is_inference_mode_enabled", "is_tensor", "long", "manual_seed", "memory_format", "methods",
     "nan", "newaxis", "nn", "no_grad", "optim", "pi", "preserve_format", "scope", "seed", "set_grad_enabled",
     "set_rng_state", "short", "sym_float", "sym_int", "sym_sqrt", "tensor", "trace", "uint8",
-    "use_deterministic_algorithms", "device", "get_default_device", "get_num_interop_threads", "get_num_threads",
+    "uint16", "uint32", "uint64", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz",
+    "float8_e8m0fnu", "use_deterministic_algorithms", "device", "get_default_device", "get_num_interop_threads", "get_num_threads",
     "set_default_device", "get_printoptions", "set_num_interop_threads", "set_num_threads", "set_printoptions",
 ]  # fmt: skip
 """The public names written by hand; operators come from the registry, see `jit.eager.functions.public`."""

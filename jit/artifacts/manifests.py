@@ -44,7 +44,9 @@ RECORDING = {
 """The plain fields of a recording, and the form of each: a list for any number of items, a tuple for fixed parts, or a
 type."""
 CHAIN = {"keys": [((tuple, tuple, bool), [(type, object)])], "differentiable": [[int]], "sizes": [([int], [bool])]}
-CARRIERS = {"bfloat16": np.dtype("uint16"), "complex128": np.dtype("float64")}
+CARRIERS = {"bfloat16": np.dtype("uint16"), "complex128": np.dtype("float64")} | {
+    dtype.name: np.dtype("uint8") for dtype in dtypes.STORED if dtype.is_floating_point
+}
 """The numpy dtype that carries elements which safetensors cannot store."""
 
 

@@ -189,7 +189,7 @@ def _read_type(content: Any, depth: int) -> Any:
 
 
 def _read_dtype(content: Any, depth: int) -> DType:
-    return next(d for d in dtypes.ALL if d.name == content)
+    return next(d for d in dtypes.KNOWN if d.name == content)
 
 
 def _read_array(content: Any, depth: int) -> Any:

@@ -252,7 +252,7 @@ class UntypedStorage(TypedStorage):
 
 STORAGES: dict[str, type[TypedStorage]] = {
     f"{dtype.text}Storage": type(f"{dtype.text}Storage", (TypedStorage,), {"dtype": dtype, "__module__": "torch"})
-    for dtype in dtypes.ALL
+    for dtype in dtypes.KNOWN
 }
 """The classes by their names, `FloatStorage` and so on."""
 BFloat16Storage = STORAGES["BFloat16Storage"]

@@ -337,7 +337,7 @@ class Tensor(Methods):
                 f"a tensor of {self._array.size} elements cannot be converted to a Python number; select one element, "
                 "or use tolist()"
             )
-        return self._array.item() if self.dtype is not dtypes.bfloat16 else float(self._array.reshape(())[()])
+        return dtypes.number_in(self._array)
 
     def tolist(self) -> Any:
         """The elements as nested lists, or a number for a 0-d tensor. In a trace they are traced numbers."""
@@ -345,7 +345,7 @@ class Tensor(Methods):
         trace = context.TRACE.get()
         if trace is not None:
             return trace.elements(self)
-        return (array.astype(np.float32) if self.dtype is dtypes.bfloat16 else array).tolist()
+        return (array.astype(np.float32) if self.dtype.is_narrow else array).tolist()
 
     def numpy(self, *, force: bool = False) -> Any:
         """The same memory as a numpy array; refused for tensors that require gradients (call `.detach()` first).

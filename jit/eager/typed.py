@@ -24,7 +24,7 @@ _SPELLED = {
     "Long": dtypes.int64, "Half": dtypes.float16, "BFloat16": dtypes.bfloat16, "Float": dtypes.float32,
     "Double": dtypes.float64, "ComplexFloat": dtypes.complex64, "ComplexDouble": dtypes.complex128,
 }  # fmt: skip
-_NAMES = {dtype: name for name, dtype in _SPELLED.items()}
+_NAMES = {dtype: name for name, dtype in _SPELLED.items()} | {dtype: dtype.text for dtype in dtypes.STORED}
 
 
 class TensorKind(type):

@@ -25,14 +25,21 @@ OPSETS = range(min(IR_VERSIONS), max(IR_VERSIONS) + 1)
 ELEMENT_TYPES: dict[DType, int] = {
     dtypes.float32: 1, dtypes.uint8: 2, dtypes.int8: 3, dtypes.int16: 5, dtypes.int32: 6, dtypes.int64: 7,
     dtypes.bool_: 9, dtypes.float16: 10, dtypes.float64: 11, dtypes.complex64: 14, dtypes.complex128: 15,
-    dtypes.bfloat16: 16,
+    dtypes.bfloat16: 16, dtypes.uint16: 4, dtypes.uint32: 12, dtypes.uint64: 13, dtypes.float8_e4m3fn: 17,
+    dtypes.float8_e4m3fnuz: 18, dtypes.float8_e5m2: 19, dtypes.float8_e5m2fnuz: 20, dtypes.float8_e8m0fnu: 24,
 }  # fmt: skip
 """A dtype's number in `TensorProto.DataType`."""
 
 DTYPES = {number: dtype for dtype, number in ELEMENT_TYPES.items()}
 
+
+def _without_underscore(name: str) -> str:
+    """ONNX's spelling of a float of 8 bits."""
+    return name.replace("float8_", "float8").removesuffix("fnu") if "e8m0" in name else name.replace("float8_", "float8")
+
+
 TYPE_STRINGS: dict[DType, str] = {
-    dtype: f"tensor({ {'float32': 'float', 'float64': 'double'}.get(dtype.name, dtype.name) })"
+    dtype: f"tensor({ {'float32': 'float', 'float64': 'double'}.get(dtype.name, _without_underscore(dtype.name)) })"
     for dtype in ELEMENT_TYPES
 }
 """A dtype's name in operator schemas: `tensor(float)`."""

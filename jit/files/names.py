@@ -39,7 +39,7 @@ TORCH: dict[str, Any] = {
     "torch.UntypedStorage": UNTYPED,
     "torch.storage.UntypedStorage": UNTYPED,
     "torch.storage._UntypedStorage": UNTYPED,
-    **{f"torch.{dtype.name}": dtype for dtype in dtypes.ALL},
+    **{f"torch.{dtype.name}": dtype for dtype in dtypes.KNOWN},
     **{f"torch.{name}": kind for name, kind in STORAGES.items()},
     **{f"torch.cuda.{name}": kind for name, kind in STORAGES.items()},
 }

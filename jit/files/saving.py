@@ -40,6 +40,7 @@ from .rebuilding import (
     rebuild_sparse,
     rebuild_subclass,
     rebuild_tensor,
+    rebuild_tensor_of_dtype,
 )
 from .safe_tensors import write_tensors
 from .streams import write_stream
@@ -192,9 +193,12 @@ class SavedStorages:
             geometry = _in_room(array)
         assert geometry is not None, "a new array fills its memory"
         memory, offset, strides = geometry
-        storage = SavedStorage(tensor, self._key(memory, tensor.dtype), memory.size)
+        storage = SavedStorage(tensor, self._key(memory, tensor.dtype), memory)
         hooks: dict[int, Any] = OrderedDict()
-        return rebuild_tensor, (storage, offset, tuple(array.shape), strides, tensor.requires_grad, hooks)
+        arguments = (storage, offset, tuple(array.shape), strides, tensor.requires_grad, hooks)
+        if tensor.dtype.is_stored:  # torch has no kinds of storages for these
+            return rebuild_tensor_of_dtype, (*arguments, tensor.dtype)
+        return rebuild_tensor, arguments
 
     def identity(self, storage: TypedStorage) -> Any:
         """The identity of a storage that a program holds."""
@@ -234,11 +238,13 @@ class SavedStorage:
     Args:
         tensor: The tensor.
         key: The number of the memory in the file.
-        count: Its elements.
+        memory: All of it, as a row of elements.
     """
 
-    def __init__(self, tensor: Tensor, key: str, count: int) -> None:
-        self.identity = ("storage", STORAGES[f"{tensor.dtype.text}Storage"], key, str(tensor.device), count)
+    def __init__(self, tensor: Tensor, key: str, memory: Any) -> None:
+        is_bytes = tensor.dtype.is_stored
+        kind = UNTYPED if is_bytes else STORAGES[f"{tensor.dtype.text}Storage"]
+        self.identity = ("storage", kind, key, str(tensor.device), memory.nbytes if is_bytes else memory.size)
 
 
 def _in_room(array: Any) -> tuple[Any, int, tuple[int, ...]] | None:

@@ -53,12 +53,22 @@ class DType:
     @property
     def is_signed(self) -> bool:
         """True for the types that hold negative numbers."""
-        return self not in (bool_, uint8)
+        return self not in (bool_, uint8, uint16, uint32, uint64)
 
     @property
     def is_integral(self) -> bool:
         """True for the integer types and bool."""
         return self.category <= INTEGRAL
+
+    @property
+    def is_stored(self) -> bool:
+        """True for the types that tensors are kept in and cast to and from: no kernels are made for them."""
+        return self in STORED
+
+    @property
+    def is_narrow(self) -> bool:
+        """True for the floats of 8 and 16 bits, which numpy computes in float32 and rounds once per op."""
+        return self.category == FLOATING and self.itemsize <= 2
 
     @property
     def is_half(self) -> bool:
@@ -86,6 +96,20 @@ complex64 = DType("complex64", "ComplexFloat", np.complex64, COMPLEX)
 complex128 = DType("complex128", "ComplexDouble", np.complex128, COMPLEX)
 
 ALL = (bool_, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64, complex64, complex128)
+"""The types that operators compute in."""
+
+uint16 = DType("uint16", "UInt16", np.uint16, INTEGRAL)
+uint32 = DType("uint32", "UInt32", np.uint32, INTEGRAL)
+uint64 = DType("uint64", "UInt64", np.uint64, INTEGRAL)
+float8_e4m3fn = DType("float8_e4m3fn", "Float8_e4m3fn", ml_dtypes.float8_e4m3fn, FLOATING)
+float8_e4m3fnuz = DType("float8_e4m3fnuz", "Float8_e4m3fnuz", ml_dtypes.float8_e4m3fnuz, FLOATING)
+float8_e5m2 = DType("float8_e5m2", "Float8_e5m2", ml_dtypes.float8_e5m2, FLOATING)
+float8_e5m2fnuz = DType("float8_e5m2fnuz", "Float8_e5m2fnuz", ml_dtypes.float8_e5m2fnuz, FLOATING)
+float8_e8m0fnu = DType("float8_e8m0fnu", "Float8_e8m0fnu", ml_dtypes.float8_e8m0fnu, FLOATING)
+
+STORED = (uint16, uint32, uint64, float8_e4m3fn, float8_e4m3fnuz, float8_e5m2, float8_e5m2fnuz, float8_e8m0fnu)
+"""The types that tensors are kept in."""
+KNOWN = (*ALL, *STORED)
 DEFAULT = float32
 """The dtype of Python floats; `set_default` sets it for all threads, so read it as `dtypes.DEFAULT`."""
 DEFAULT_HERE: ContextVar[DType] = ContextVar("default_dtype", default=float32)
@@ -105,18 +129,27 @@ def set_default(dtype: DType) -> None:
         forget()
 
 
-_BY_NUMPY = {d.numpy: d for d in ALL}
-_BY_NAME = {d.name: d for d in ALL} | {
+_BY_NUMPY = {d.numpy: d for d in KNOWN}
+_BY_NAME = {d.name: d for d in KNOWN} | {
     "half": float16, "float": float32, "double": float64, "short": int16, "int": int32, "long": int64,
 }  # fmt: skip
-BY_TEXT = {d.text: d for d in ALL}
+BY_TEXT = {d.text: d for d in KNOWN}
 _RANK = {d: i for i, d in enumerate(ALL)}
+
+
+_OF_USERS = 2
+"""Numpy's `isbuiltin` of the dtypes of ml_dtypes."""
+
+
+def number_in(array: Any) -> Any:
+    """The only element of an array as a number of Python's; numpy's own `item` gives a number of ml_dtypes's."""
+    return array.item() if array.dtype.isbuiltin != _OF_USERS else float(array.reshape(())[()])
 
 
 def by_name(name: str) -> DType:
     """The type called `name`, e.g. "float32" or "long"."""
     if name not in _BY_NAME:
-        raise DTypeError(f"there is no dtype {name!r}; the dtypes are {', '.join(d.name for d in ALL)}")
+        raise DTypeError(f"there is no dtype {name!r}; the dtypes are {', '.join(d.name for d in KNOWN)}")
     return _BY_NAME[name]
 
 
@@ -126,7 +159,7 @@ def from_numpy(dtype: Any) -> DType:
     if found is None:
         found = _BY_NUMPY.get(np.dtype(dtype).newbyteorder("="))
     if found is None:
-        raise DTypeError(f"tensors cannot hold numpy's {np.dtype(dtype)}; they hold {', '.join(d.name for d in ALL)}")
+        raise DTypeError(f"tensors cannot hold numpy's {np.dtype(dtype)}; they hold {', '.join(d.name for d in KNOWN)}")
     return found
 
 
@@ -146,6 +179,9 @@ def as_dtype(value: Any) -> DType:
 def promote(a: DType, b: DType) -> DType:
     """The smallest type that both go into, by ATen's table.
 
+    Raises:
+        DTypeError: One of two different types of one category is there for storage alone.
+
     >>> promote(int64, float16), promote(uint8, int8), promote(float16, bfloat16)
     (jit.float16, jit.int16, jit.float32)
     """
@@ -154,6 +190,8 @@ def promote(a: DType, b: DType) -> DType:
     if a.category != b.category:
         low, high = (a, b) if a.category < b.category else (b, a)
         return complex128 if high is complex64 and low is float64 else high
+    if a.is_stored or b.is_stored:
+        raise DTypeError(f"{a.name} and {b.name} have no common type; cast one of the tensors to the other's dtype first")
     if {a, b} == {float16, bfloat16}:
         return float32
     if uint8 in (a, b):

@@ -508,7 +508,7 @@ class _Parser:
             self.refuse(f"{token} cannot be made of {tuple(parts)}", at)
 
     def dtype(self, token: str, at: int) -> DType:
-        found = next((d for d in dtypes.ALL if f"jit.{d.name}" == token), None)
+        found = next((d for d in dtypes.KNOWN if f"jit.{d.name}" == token), None)
         if found is None:
             self.refuse(f"expected a dtype such as jit.float32, found {token!r}", at)
         return found
@@ -540,7 +540,7 @@ class _Parser:
                 f"the data of {type}<{digest}> is not part of the text; "
                 f"give it as parse(text, tensors={{{digest!r}: array}})", at,
             )  # fmt: skip
-        if array.dtype.kind == "V" and type.dtype is not None:  # numpy's files know no bfloat16
+        if array.dtype.kind == "V" and type.dtype is not None:  # numpy's files know nothing of ml_dtypes
             array = array.view(type.dtype.numpy)
         if array.shape != type.sizes or content_hash(array) != digest:
             self.refuse(f"the array given as tensors[{digest!r}] is another one: its hash differs", at)

@@ -48,11 +48,11 @@ class OnArrays:
     def wide(self, x: Any) -> Any:
         """x in the dtype that the result is computed in."""
         assert self.dtype is not None
-        return x.astype(np.float32 if self.dtype.is_half else self.dtype.numpy, copy=False)
+        return x.astype(np.float32 if self.dtype.is_narrow else self.dtype.numpy, copy=False)
 
     def widened(self, x: Any) -> Any:
         """x in the dtype that numbers of its own dtype are computed in."""
-        return x.astype(np.float32, copy=False) if from_numpy(x.dtype).is_half else x
+        return x.astype(np.float32, copy=False) if from_numpy(x.dtype).is_narrow else x
 
     def alike(self, *arrays: Any) -> list[Any]:
         """The arrays, widened; None stays None."""

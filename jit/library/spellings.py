@@ -327,7 +327,7 @@ def get_default_dtype() -> dtypes.DType:
 def is_signed(input: Tensor) -> bool:
     """Whether the dtype has negative numbers."""
     expect("is_signed", input)
-    return input.dtype not in (dtypes.bool_, dtypes.uint8)
+    return input.dtype.is_signed
 
 
 def is_conj(input: Tensor) -> bool:

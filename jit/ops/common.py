@@ -124,13 +124,13 @@ def require_real_factor(dtype: np.dtype[Any], number: Number) -> None:
 
 def accumulation(dtype: DType) -> Any:
     """The numpy dtype that a result of `dtype` is accumulated in: float32 for the 16-bit floats."""
-    return np.dtype(np.float32) if dtype.is_half else dtype.numpy
+    return np.dtype(np.float32) if dtype.is_narrow else dtype.numpy
 
 
 def running_dtype(dtype: DType) -> DType:
     """The dtype that running sums and products of `dtype` are accumulated in, whose errors a long row would add up."""
     wider = {dtypes.float32: dtypes.float64, dtypes.complex64: dtypes.complex128}
-    return dtypes.float32 if dtype.is_half else wider.get(dtype, dtype)
+    return dtypes.float32 if dtype.is_narrow else wider.get(dtype, dtype)
 
 
 def running(t: Terms, monoid: str, term: Term) -> Term:

@@ -220,14 +220,24 @@ def _holds(wide: DType, narrow: DType) -> bool:
     """True if every number of the type `narrow` is one of the type `wide`."""
     if wide is narrow or narrow is dtypes.bool_:
         return True
+    if narrow.is_stored or wide.is_stored:
+        return _holds_stored(wide, narrow)
     if narrow.is_integral and wide.is_floating_point:
         return _DIGITS[narrow] <= _DIGITS[wide]
     return narrow.category == wide.category and dtypes.promote(narrow, wide) is wide
 
 
+def _holds_stored(wide: DType, narrow: DType) -> bool:
+    """The same where one of the types is there for storage alone."""
+    if narrow.is_floating_point:
+        return wide in (dtypes.float32, dtypes.float64)
+    digits = 8 * narrow.itemsize
+    return narrow.is_stored and not wide.is_stored and not wide.is_half and _DIGITS.get(wide, 0) >= digits
+
+
 def _rounds_once(source: DType, target: DType) -> bool:
     """True if a direct cast is well defined for all numbers, and is not made through a third type."""
-    return source.category <= target.category and not (source.is_integral and target.is_half)
+    return source.category <= target.category and not (source.is_integral and target.is_narrow)
 
 
 # Case 7

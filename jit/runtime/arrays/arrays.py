@@ -122,7 +122,7 @@ def laid_out(array: Any, layout: ViewLayout, dtype: Any) -> Any:
         "version": 3,
         "shape": sizes,
         "strides": strides,
-        "typestr": dtype.str,
+        "typestr": typestr_of(dtype),
         "data": (address_of(array) + offset, not array.flags.writeable),
     }
     return seen(array, interface, dtype)
@@ -131,6 +131,11 @@ def laid_out(array: Any, layout: ViewLayout, dtype: Any) -> Any:
 def _are_alike(whole: Any, part: Any) -> bool:
     """Whether a part may be written to just as the whole, whose memory has no gaps, by the flags of both."""
     return whole.c_contiguous and whole.writeable == part.writeable
+
+
+def typestr_of(dtype: Any) -> str:
+    """The name of a numpy dtype in numpy's array interface, which has none for those of ml_dtypes."""
+    return str(dtype.str) if dtype.isbuiltin != 2 else f"V{dtype.itemsize}"
 
 
 def seen(owner: Any, interface: dict[str, Any], dtype: Any) -> Any:

@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from .arrays import typestr_of
+
 LARGE = 1 << 20
 """The size in bytes from which on arrays are made here; smaller ones are numpy's own."""
 ALIGNMENT = 64
@@ -72,7 +74,7 @@ class _HeapBlock:
         self._pool = pool
         self._memory = memory
         start = -(-self._memory.__array_interface__["data"][0] // ALIGNMENT) * ALIGNMENT
-        self.__array_interface__ = {"version": 3, "shape": shape, "typestr": dtype.str, "data": (start, False)}
+        self.__array_interface__ = {"version": 3, "shape": shape, "typestr": typestr_of(dtype), "data": (start, False)}
 
     def __del__(self) -> None:
         self._pool.give(self._memory)

@@ -16,7 +16,7 @@ import numpy as np
 
 from jit.ir.errors import Error
 
-from .arrays import address_of, seen
+from .arrays import address_of, seen, typestr_of
 
 VERSION = (1, 1)
 """The newest version of the protocol that this module has."""
@@ -73,22 +73,27 @@ class _Versioned(ctypes.Structure):
 _STRUCTURES: dict[bytes, Any] = {OLD: _Managed, NEW: _Versioned}
 _CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
 _KINDS = {code: kind for kind, code in _CODES.items()}
-_BFLOAT = 4
-_bfloat16 = np.dtype(ml_dtypes.bfloat16)
+_FLOATS = {
+    np.dtype(ml_dtypes.bfloat16): 4, np.dtype(ml_dtypes.float8_e4m3fn): 10, np.dtype(ml_dtypes.float8_e4m3fnuz): 11,
+    np.dtype(ml_dtypes.float8_e5m2): 12, np.dtype(ml_dtypes.float8_e5m2fnuz): 13,
+    np.dtype(ml_dtypes.float8_e8m0fnu): 14,
+}  # fmt: skip
+"""Floats that numpy does not have, and their codes."""
+_OTHERS = {(code, 8 * dtype.itemsize): dtype for dtype, code in _FLOATS.items()}
 
 
 def _code_of(dtype: Any) -> _DataType:
-    code = _BFLOAT if dtype == _bfloat16 else _CODES[dtype.kind]
-    return _DataType(code, 8 * dtype.itemsize, 1)
+    return _DataType(_FLOATS[dtype] if dtype in _FLOATS else _CODES[dtype.kind], 8 * dtype.itemsize, 1)
 
 
 def _dtype_of(given: _DataType) -> Any:
-    if given.lanes != 1 or (given.code not in _KINDS and (given.code, given.bits) != (_BFLOAT, 16)):
+    other = _OTHERS.get((given.code, given.bits))
+    if given.lanes != 1 or (given.code not in _KINDS and other is None):
         raise ExchangeError(
             f"tensors hold no elements of DLPack's type {given.code} with {given.bits} bits and {given.lanes} lanes; "
             "convert them in the library that lends them"
         )
-    return _bfloat16 if given.code == _BFLOAT else np.dtype(f"{_KINDS[given.code]}{given.bits // 8}")
+    return np.dtype(f"{_KINDS[given.code]}{given.bits // 8}") if other is None else other
 
 
 # -- Python's capsules -------------------------------------------------------------------------------------------
@@ -225,7 +230,7 @@ def _opened(capsule: Any) -> tuple[bytes, Any]:
 def _interface(tensor: _DLTensor, dtype: Any, readonly: bool) -> dict[str, Any]:
     shape = tuple(tensor.shape[d] for d in range(tensor.ndim))
     return {
-        "version": 3, "shape": shape, "typestr": dtype.str,
+        "version": 3, "shape": shape, "typestr": typestr_of(dtype),
         "data": ((tensor.data or 0) + tensor.byte_offset, readonly),
         "strides": tuple(tensor.strides[d] * dtype.itemsize for d in range(len(shape))) if tensor.strides else None,
     }  # fmt: skip

@@ -25,7 +25,7 @@ from . import arrays, blocks, large, libraries
 from .libraries import HOST, ArrayLibrary
 from .placing import library_for, placed
 
-_HALVES = frozenset((dtypes.float16.numpy, dtypes.bfloat16.numpy))
+_NARROW = frozenset(dtype.numpy for dtype in dtypes.KNOWN if dtype.is_narrow)
 _SINGLE = dtypes.float32.numpy
 TRANSFERS: list[Callable[[Op], None]] = []
 """Functions that are told of each operator that goes to the CPU and back."""
@@ -237,7 +237,7 @@ def _dtypes_of(op: Op, values: Sequence[Any], dtype: Any, array: Any) -> tuple[A
     found: tuple[Any, Any] | None = kept.get(key)
     if found is None:
         computed = op.compute_dtype(values)
-        wide = _SINGLE if computed.is_half else computed.numpy
+        wide = _SINGLE if computed.is_narrow else computed.numpy
         found = kept[key] = (op.result_dtype(computed).numpy, wide)
     return found
 
@@ -266,7 +266,7 @@ def _run_random(op: Op, values: Sequence[Any], state: Any, library: ArrayLibrary
 
 
 def _is_plain(op: Op, values: Sequence[Any], array: Any) -> bool:
-    """Whether an operator takes its operands as they are: none are 16-bit floats, none are cast to a common dtype."""
+    """Whether an operator takes its operands as they are: none are floats of 8 or 16 bits, none are cast to a common dtype."""
     dtype, several = None, False
     for index in op.tensors:
         value = values[index]
@@ -274,7 +274,7 @@ def _is_plain(op: Op, values: Sequence[Any], array: Any) -> bool:
             if type(item) is not array:
                 several = several or item is not None
                 continue
-            if item.itemsize == 2:
+            if item.itemsize <= 2 and item.dtype.kind not in "iub":
                 return False
             several = several or item.dtype is not (dtype or item.dtype)
             dtype = item.dtype
@@ -284,7 +284,7 @@ def _is_plain(op: Op, values: Sequence[Any], array: Any) -> bool:
 
 
 def _widened(op: Op, values: Sequence[Any], library: ArrayLibrary) -> tuple[Sequence[Any], Any]:
-    """Arguments promoted as the op asks, 16-bit floats as float32; and the 16-bit dtype that results round to."""
+    """Arguments promoted as the op asks, narrow floats as float32; and the narrow dtype that results round to."""
     args = values
     if op.promoted:
         args, dtype = list(values), op.compute_dtype(values).numpy
@@ -301,13 +301,13 @@ def _widened(op: Op, values: Sequence[Any], library: ArrayLibrary) -> tuple[Sequ
 
 
 def _half_among(values: Sequence[Any]) -> Any:
-    """The 16-bit floating dtype of the first array that has one; None if there is none."""
+    """The narrow floating dtype of the first array that has one; None if there is none."""
     for value in values:
         if type(value) in (tuple, list):
             dtype = _half_among(value)
         else:
             dtype = getattr(value, "dtype", None)
-        if dtype in _HALVES:
+        if dtype in _NARROW:
             return dtype
     return None
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 import numpy as np
 
 from jit.ir import Graph, Node, Op, TensorType, Value, find
+from jit.ir.dtypes import number_in
 from jit.ir.errors import GraphError
 from jit.ir.graph import Ref, leaves, map_template
 from jit.ir.refusals import FOREIGN, note_of_numbers
@@ -434,10 +435,7 @@ def _item(_: Assembler, node: Node, results: list[int], registers: Places) -> In
     source = registers[node.inputs[0]]
 
     def run(r: Registers) -> None:
-        array = r[source]
-        r[results[0]] = (
-            float(array.reshape(())[()]) if array.dtype.kind == "V" or array.dtype.name == "bfloat16" else array.item()
-        )
+        r[results[0]] = number_in(r[source])
 
     return _touching(run, node, results, registers)
 

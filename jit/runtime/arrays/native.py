@@ -3,7 +3,7 @@
     int32 fn(buffer *args, int64 n, void *ctx)      inputs first, then outputs; 0 for success
     buffer = {void *data; int64 ndim; int64 *sizes; int64 *strides; int32 dtype; int32 device}
 
-Strides are in bytes. `dtype` is the position in `jit.ir.dtypes.ALL`: bool 0, uint8 1, int8 2, int16 3, int32 4,
+Strides are in bytes. `dtype` is the position in `jit.ir.dtypes.KNOWN`: bool 0, uint8 1, int8 2, int16 3, int32 4,
 int64 5, float16 6, bfloat16 7, float32 8, float64 9, complex64 10, complex128 11. `device` is 0 for the CPU.
 """
 
@@ -33,7 +33,7 @@ class NativeBuffer(ctypes.Structure):
 
 
 SIGNATURE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.POINTER(NativeBuffer), ctypes.c_int64, ctypes.c_void_p)
-_CODES = {dtype.numpy: code for code, dtype in enumerate(dtypes.ALL)}
+_CODES = {dtype.numpy: code for code, dtype in enumerate(dtypes.KNOWN)}
 
 
 def call_native(

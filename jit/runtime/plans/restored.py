@@ -49,7 +49,7 @@ from .sized_calls import native_instruction, only_call, sized_instruction
 
 ALIGNMENT = 64
 """The alignment of all that is in a block, in bytes."""
-_DTYPES = {dtype.name: dtype for dtype in dtypes.ALL}
+_DTYPES = {dtype.name: dtype for dtype in dtypes.KNOWN}
 _HEAD_BYTES = 8
 RECORDS = {
     "SizeFacts": ".arrays.size_instructions", "PackedProduct": ".products.packed", "ConvWindow": ".products.conv",

@@ -15,7 +15,7 @@ from .sized_calls import SizedCalls
 from .sized_tables import SizedShapes, SizedStep, SizedTables, SlotWords
 from .sized_words import SizedWords, checked
 
-_DTYPES = {dtype.name: dtype for dtype in dtypes.ALL}
+_DTYPES = {dtype.name: dtype for dtype in dtypes.KNOWN}
 
 
 class RestoredSized:

@@ -48,7 +48,7 @@ def item(trace: RecordingTrace, tensor: Tensor) -> Any:
         return None
     decide_sizes(trace, tensor)  # of no other number of elements it is one number
     value = trace.value_of(tensor)
-    number = tensor._array.item() if tensor.dtype is not dtypes.bfloat16 else float(tensor._array.reshape(())[()])
+    number = dtypes.number_in(tensor._array)
     node = trace.tape.add("prim::item", (value,), {}, [ScalarType(type(number).__name__)])
     given = trace.scalars.items_vary and value.node.kind == "prim::Param"
     if given and type(number) is int and 1 < abs(number) < 1 << 63:
