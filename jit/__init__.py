@@ -137,7 +137,7 @@ _load, _loadable = _late(
         "tracing.verifying": "verify",
     },
     (
-        "amp", "artifacts", "backends", "compiler", "distributions", "export", "fft", "files", "func", "futures", "fx",
+        "amp", "ao", "artifacts", "backends", "compiler", "distributions", "export", "fft", "files", "func", "futures", "fx",
         "hub", "inspection", "linalg", "masked", "nn", "onnx", "optim", "overrides", "passes", "quasirandom", "random",
         "runtime", "serialization", "signal", "sparse", "special", "tracing", "types", "utils",
     ),

@@ -28,7 +28,7 @@ from .builder import OnnxBuilder
 from .converter import Converter, ExportProblem, explain
 from .folding import ModelFolding
 from .naming import Names, is_numbered, path, short
-from .opsets import ELEMENT_TYPES, IR_VERSIONS, check_opset
+from .opsets import ELEMENT_TYPES, IR_VERSIONS, check_opset, dtype_of
 from .proxies import KINDS, Missing, OnnxProxy, Scalar
 from .registration import registered
 from .report import ExportReport
@@ -285,7 +285,7 @@ class _Export:
         return 0 if dtype is None else ELEMENT_TYPES[dtype]
 
     def _folded_constant(self, array: np.ndarray[Any, Any], name: str) -> onnx_ir.Value:
-        known = dtypes.from_numpy(array.dtype)
+        known = dtype_of(array)
         value = self.g.new_value(known, array.shape, self.names.unique(name))
         value.const_value = self.g.tensor(np.array(array, order="C"), value.name)
         self.g.stand_in(value, known, array.shape)

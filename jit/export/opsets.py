@@ -25,7 +25,7 @@ OPSETS = range(min(IR_VERSIONS), max(IR_VERSIONS) + 1)
 ELEMENT_TYPES: dict[DType, int] = {
     dtypes.float32: 1, dtypes.uint8: 2, dtypes.int8: 3, dtypes.int16: 5, dtypes.int32: 6, dtypes.int64: 7,
     dtypes.bool_: 9, dtypes.float16: 10, dtypes.float64: 11, dtypes.complex64: 14, dtypes.complex128: 15,
-    dtypes.bfloat16: 16,
+    dtypes.bfloat16: 16, dtypes.uint4: 21, dtypes.int4: 22,
 }  # fmt: skip
 """A dtype's number in `TensorProto.DataType`."""
 
@@ -36,6 +36,12 @@ TYPE_STRINGS: dict[DType, str] = {
     for dtype in ELEMENT_TYPES
 }
 """A dtype's name in operator schemas: `tensor(float)`."""
+
+
+def dtype_of(array: Any) -> DType:
+    """The element type of an array of numpy's, of those that only models hold as well."""
+    small = next((dtype for dtype in (dtypes.int4, dtypes.uint4) if dtype.numpy == array.dtype), None)
+    return small or dtypes.from_numpy(array.dtype)
 
 
 def check_opset(opset: Any) -> int:

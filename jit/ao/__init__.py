@@ -1,0 +1,12 @@
+"""What makes networks smaller, by PyTorch's names: `quantization`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jit.late import late
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = late(__name__, {}, ("quantization",))
+
+__all__ = ["quantization"]
