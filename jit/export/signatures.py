@@ -63,7 +63,7 @@ class Signature:
             attributes: The node's attributes.
         """
         formal = self.outputs[min(index, len(self.outputs) - 1)]
-        for name in ("to", "dtype", "output_datatype"):
+        for name in ("to", "dtype", "output_datatype", "output_dtype"):
             if attributes.get(name) in DTYPES and name in self.attributes:
                 return DTYPES[attributes[name]]
         for number, dtype in inputs:

@@ -5,13 +5,13 @@
 `fake_quantize_*` goes there and back at once, in floats; gradients pass where nothing was cut off.
 Note [Division by the scale]
     `x / scale` is divided, as PyTorch documents it and ONNX runtimes compute it. A product with 1 / scale, which is
-    what PyTorch's kernels do, would now and then round to the neighbouring integer, and the exported model would differ.
+    what PyTorch's kernels do, would now and then round to the neighbour, and the exported model would differ.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,6 +28,11 @@ if TYPE_CHECKING:
     from .protocols import Elements, Math, Number, OnnxWriter, Ops, Tensor, Value
 
 _OF_OBSERVERS = absent("scales and zero points are what observers have found")
+
+
+def _sample(*args: Any, **kwargs: Any) -> Sample:
+    """A sample whose derivative is not that of the values, which are steps: gradients pass unrounded."""
+    return sample(*args, grad=False, **kwargs)
 
 
 # -- there and back ----------------------------------------------------------------------------------------------
@@ -54,15 +59,15 @@ def _is_within(F: Ops, x: Tensor, low: int, high: int) -> Tensor:
 
 @_fake_quantize.samples
 def _() -> Iterator[Sample]:
-    yield sample(make(3, 4), 0.1, 3, -128, 127)
-    yield sample(make(3, 4), 0.1, 0, -8, 7, note="cut off", grad=False)
-    yield sample(make(3, 4), make(3, 1, low=0.05, high=0.2), np.array([[0], [3], [-2]], np.int32), -128, 127)
-    yield sample(make(), 0.1, 128, 0, 255, note="0-d")
-    yield sample(make(0, 3), 0.1, 0, 0, 255, note="empty")
-    yield sample(strided(make(3, 5)), 0.05, 100, 0, 255, note="strided")
-    yield sample(make(4, dtype="float64"), 0.07, 0, -127, 127, note="float64")
-    yield sample(np.array([np.inf, -np.inf, 3e38, -0.0, 1e-40], np.float32), 0.5, 1, 0, 255, note="special", grad=False)
-    yield sample(np.array([np.nan], np.float32), 0.5, 1, 0, 255, note="nan", grad=False, onnx=False)
+    yield _sample(make(3, 4), 0.1, 3, -128, 127)
+    yield _sample(make(3, 4), 0.1, 0, -8, 7, note="cut off")
+    yield _sample(make(3, 4), make(3, 1, low=0.05, high=0.2), np.array([[0], [3], [-2]], np.int32), -128, 127)
+    yield _sample(make(), 0.1, 128, 0, 255, note="0-d")
+    yield _sample(make(0, 3), 0.1, 0, 0, 255, note="empty")
+    yield _sample(strided(make(3, 5)), 0.05, 100, 0, 255, note="strided")
+    yield _sample(make(4, dtype="float64"), 0.07, 0, -127, 127, note="float64")
+    yield _sample(np.array([np.inf, -np.inf, 3e38, -0.0, 1e-40], np.float32), 0.5, 1, 0, 255, note="special")
+    yield _sample(np.array([np.nan], np.float32), 0.5, 1, 0, 255, note="nan", onnx=False)
 
 
 @composite("aten::fake_quantize_per_tensor_affine(Tensor self, float scale, int zero_point, int quant_min, "
@@ -80,17 +85,17 @@ def fake_quantize_per_tensor_affine(
 
 @fake_quantize_per_tensor_affine.samples
 def _() -> Iterator[Sample]:
-    yield sample(make(3, 4), 0.1, 3, -128, 127)
-    yield sample(make(3, 4), 0.25, 0, -8, 7, note="4 bits", grad=False)
-    yield sample(make(3, 4), 0.25, 8, 0, 15, note="4 bits without a sign", grad=False)
-    yield sample(make(3, 4), 0.01, 64, 0, 127, note="cut off", grad=False)
-    yield sample(make(3, 4), 0.001, 64, -32768, 32767, note="16 bits")
-    yield sample(make(3, 4), 0.001, 64, -40000, 50000, note="a range of no type")
-    yield sample(make(), 0.1, 128, 0, 255, note="0-d")
-    yield sample(make(0, 3), 0.1, 0, 0, 255, note="empty")
-    yield sample(strided(make(3, 5)), 0.05, 100, 0, 255, note="strided")
-    yield sample(make(4, dtype="float64"), 0.07, 0, -127, 127, note="float64")
-    yield sample(make(4, dtype="float16"), 0.07, 0, -127, 127, note="half", grad=False, onnx=False)
+    yield _sample(make(3, 4), 0.1, 3, -128, 127)
+    yield _sample(make(3, 4), 0.25, 0, -8, 7, note="4 bits")
+    yield _sample(make(3, 4), 0.25, 8, 0, 15, note="4 bits without a sign")
+    yield _sample(make(3, 4), 0.01, 64, 0, 127, note="cut off")
+    yield _sample(make(3, 4), 0.001, 64, -32768, 32767, note="16 bits")
+    yield _sample(make(3, 4), 0.001, 64, -40000, 50000, note="a range of no type")
+    yield _sample(make(), 0.1, 128, 0, 255, note="0-d")
+    yield _sample(make(0, 3), 0.1, 0, 0, 255, note="empty")
+    yield _sample(strided(make(3, 5)), 0.05, 100, 0, 255, note="strided")
+    yield _sample(make(4, dtype="float64"), 0.07, 0, -127, 127, note="float64")
+    yield _sample(make(4, dtype="float16"), 0.07, 0, -127, 127, note="half", onnx=False)
 
 
 @composite("aten::fake_quantize_per_tensor_affine.tensor_qparams(Tensor self, Tensor scale, Tensor zero_point, "
@@ -109,9 +114,9 @@ def fake_quantize_per_tensor_affine_tensor_qparams(
 @fake_quantize_per_tensor_affine_tensor_qparams.samples
 def _() -> Iterator[Sample]:
     for scale, zero in ((np.float32(0.1), np.int32(3)), (np.array([0.1], np.float32), np.array([3], np.int32))):
-        yield sample(make(3, 4), np.asarray(scale), np.asarray(zero), -128, 127)
-    yield sample(make(0, 3), np.array(0.1, np.float32), np.array(0.0, np.float32), 0, 255, note="empty")
-    yield sample(make(4, dtype="float16"), np.array(0.1, np.float32), np.array(3), 0, 255, note="half", grad=False)
+        yield _sample(make(3, 4), np.asarray(scale), np.asarray(zero), -128, 127)
+    yield _sample(make(0, 3), np.array(0.1, np.float32), np.array(0.0, np.float32), 0, 255, note="empty")
+    yield _sample(make(4, dtype="float16"), np.array(0.1, np.float32), np.array(3), 0, 255, note="half")
 
 
 @composite("aten::fake_quantize_per_channel_affine(Tensor self, Tensor scale, Tensor zero_point, int axis, "
@@ -125,30 +130,30 @@ def fake_quantize_per_channel_affine(
 
 
 @fake_quantize_per_channel_affine.onnx
-def _(
-    g: OnnxWriter, self: Value, scale: Value, zero_point: Value, axis: int, quant_min: int, quant_max: int
-) -> Value:
+def _(g: OnnxWriter, self: Value, scale: Value, zero_point: Value, axis: int, quant_min: int, quant_max: int) -> Value:
     return _onnx_there_and_back(g, self, scale, zero_point, quant_min, quant_max, wrap_dim(axis, self.ndim))
 
 
+_SCALE, _ZERO, _NONE = np.array([0.1], np.float32), np.array([3], np.int32), np.array([0], np.int32)
 _SCALES, _ZEROS = np.array([0.05, 0.1, 0.3], np.float32), np.array([0, 3, -7], np.int32)
 
 
 @fake_quantize_per_channel_affine.samples
 def _() -> Iterator[Sample]:
-    yield sample(make(3, 4), _SCALES, _ZEROS, 0, -128, 127)
-    yield sample(make(2, 3, 4), _SCALES, _ZEROS, -2, -128, 127, note="counted from behind")
-    yield sample(make(3, 2), _SCALES, np.zeros(3, np.float32), 0, -8, 7, note="4 bits", grad=False)
-    yield sample(make(3, 0), _SCALES, _ZEROS, 0, -128, 127, note="empty")
-    yield sample(make(3, 4, dtype="float64"), _SCALES, _ZEROS, 0, -128, 127, note="float64")
-    yield sample(make(3, 4, dtype="float16"), _SCALES, _ZEROS, 0, -128, 127, note="half", grad=False)
+    yield _sample(make(3, 4), _SCALES, _ZEROS, 0, -128, 127)
+    yield _sample(make(2, 3, 4), _SCALES, _ZEROS, -2, -128, 127, note="counted from behind")
+    yield _sample(make(3, 2), _SCALES, np.zeros(3, np.float32), 0, -8, 7, note="4 bits")
+    yield _sample(make(3, 0), _SCALES, _ZEROS, 0, -128, 127, note="empty")
+    yield _sample(make(3, 4, dtype="float64"), _SCALES, _ZEROS, 0, -128, 127, note="float64")
+    yield _sample(make(3, 4, dtype="float16"), _SCALES, _ZEROS, 0, -128, 127, note="half")
 
 
 def _exactly(F: Ops, x: Tensor, scale: Tensor, zero_point: Tensor, low: int, high: int) -> Tensor:
     """The numbers of `x` quantised and back in its dtype; 16-bit floats are rounded only once, at the end."""
     if not x.dtype.is_half:
         return F._fake_quantize(x, F._to_copy(scale, dtype=x.dtype), zero_point, low, high)
-    return F._to_copy(F._fake_quantize(F._to_copy(x, dtype=dtypes.float32), scale, zero_point, low, high), dtype=x.dtype)
+    wide = F._to_copy(x, dtype=dtypes.float32)
+    return F._to_copy(F._fake_quantize(wide, scale, zero_point, low, high), dtype=x.dtype)
 
 
 # -- one way -----------------------------------------------------------------------------------------------------
@@ -173,10 +178,10 @@ def _(
 
 @quantize_per_tensor.samples
 def _() -> Iterator[Sample]:
-    yield sample(make(3, 4), 0.1, 3, -128, 127, dtypes.int8)
+    yield sample(make(3, 4), _SCALE, _ZERO, -128, 127, dtypes.int8)
     yield sample(make(3, 4), np.array(0.1, np.float32), np.array(100, np.int32), 0, 255, dtypes.uint8)
-    yield sample(make(3, 4), 0.25, 0, -8, 7, dtypes.int8, note="4 bits")
-    yield sample(make(0, 3), 0.1, 0, -128, 127, dtypes.int32, note="empty")
+    yield sample(make(3, 4), _SCALE, _ZERO, -8, 7, dtypes.int8, note="4 bits")
+    yield sample(make(0, 3), _SCALE, _ZERO, -128, 127, dtypes.int32, note="empty")
 
 
 @composite("aten::quantize_per_channel(Tensor self, Tensor scales, Tensor zero_points, int axis, int quant_min, "
@@ -209,11 +214,7 @@ def dequantize_per_tensor(
     F: Ops, self: Tensor, scale: Tensor, zero_point: Tensor, quant_min: int, quant_max: int
 ) -> Tensor:
     """The floats that integers stand for."""
-    return (F._to_copy(self, dtype=_floats_of(scale)) - zero_point) * scale
-
-
-def _floats_of(scale: Tensor) -> DType:
-    return scale.dtype if hasattr(scale, "dtype") else dtypes.DEFAULT
+    return (F._to_copy(self, dtype=scale.dtype) - zero_point) * scale
 
 
 @dequantize_per_tensor.onnx
@@ -224,10 +225,10 @@ def _(g: OnnxWriter, self: Value, scale: Value, zero_point: Value, quant_min: in
 @dequantize_per_tensor.samples
 def _() -> Iterator[Sample]:
     few = make(3, 4, low=-8, high=7, dtype="int8")
-    yield sample(few, 0.1, 3, -128, 127)
+    yield sample(few, _SCALE, _ZERO, -128, 127)
     yield sample(few, np.array(0.1, np.float32), np.array(3, np.int32), -8, 7, note="4 bits")
-    yield sample(make(5, low=-1e6, high=1e6, dtype="int32"), 0.001, 0, -(2**31), 2**31 - 1, note="32 bits")
-    yield sample(make(0, 3, dtype="uint8"), 0.1, 0, 0, 255, note="empty")
+    yield sample(make(5, low=-1e6, high=1e6, dtype="int32"), _SCALE, _NONE, -(2**31), 2**31 - 1, note="32 bits")
+    yield sample(make(0, 3, dtype="uint8"), _SCALE, _ZERO, 0, 255, note="empty")
 
 
 @composite("aten::dequantize_per_channel(Tensor self, Tensor scales, Tensor zero_points, int axis, int quant_min, "
@@ -323,7 +324,13 @@ def _onnx_back(
         raise g.unsupported(f"ONNX has no integers from {low} to {high} at opset {g.opset}")
     factor = _as_many(g, scale, dtypes.float32, axis)
     zero = None if dtype is dtypes.int32 else _as_many(g, zero_point, dtype, axis)
-    return g.op("DequantizeLinear", g.cast(x, dtype), factor, zero, axis=axis)
+    return _floats(g, g.cast(x, dtype), factor, zero, axis)
+
+
+def _floats(g: OnnxWriter, x: Value, factor: Value, zero: Value | None, axis: int | None) -> Value:
+    """DequantizeLinear; where the result's type is no longer that of the scale, it is said."""
+    more = {"output_dtype": dtypes.float32} if g.opset >= 23 else {}
+    return g.op("DequantizeLinear", x, factor, zero, axis=axis, **more)
 
 
 def _onnx_there_and_back(
@@ -335,7 +342,7 @@ def _onnx_there_and_back(
     if x.dtype is dtypes.float64 or too_old or _element(g, low, high)[0] is None:
         return _onnx_by_parts(g, x, *(_spread(g, each, x, axis) for each in (scale, zero_point)), low, high)
     found, factor, zero = _onnx_there(g, x, scale, zero_point, low, high, axis)
-    return g.cast(g.op("DequantizeLinear", found, factor, zero, axis=axis), x.dtype)
+    return g.cast(_floats(g, found, factor, zero, axis), x.dtype)
 
 
 def _spread(g: OnnxWriter, numbers: Value | float, x: Value, axis: int | None) -> Value:

@@ -4,7 +4,7 @@
 >>> from jit.ao.quantization import quantize_static
 >>> net = jit.nn.Sequential(jit.nn.Linear(4, 8), jit.nn.ReLU(), jit.nn.Linear(8, 2))
 >>> samples = [jit.randn(16, 4) for _ in range(4)]
->>> small = quantize_static(net, samples)          # `jit.export_onnx(small, samples[0])` writes a model of this kind, too
+>>> small = quantize_static(net, samples)                     # `jit.export_onnx(small, samples[0])` writes it
 >>> small[0].quantized_weight.integers.dtype
 jit.int8
 

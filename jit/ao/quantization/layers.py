@@ -14,7 +14,6 @@ from typing import Any
 from jit.eager import context
 from jit.eager.namespace import F
 from jit.eager.tensors import Tensor
-from jit.ir import dtypes
 from jit.nn import Module
 
 from .fake_quantize import rounded
@@ -44,7 +43,8 @@ class RoundedInput(Module):
         return rounded(x, self.scale, self.zero_point, self.range, -1)
 
     def extra_repr(self) -> str:
-        return f"scale={self.scale.item():.6g}, zero_point={self.zero_point.item()}, {self.range.low}..{self.range.high}"
+        integers = f"{self.range.low}..{self.range.high}"
+        return f"scale={self.scale.item():.6g}, zero_point={self.zero_point.item()}, {integers}"
 
 
 class IntegerTensor(Module):
@@ -58,9 +58,7 @@ class IntegerTensor(Module):
         axis: The dim of the channels; -1 where there is one scale for all.
     """
 
-    def __init__(
-        self, values: Tensor, scale: Tensor, zero_point: Tensor, integers: IntegerRange, axis: int
-    ) -> None:
+    def __init__(self, values: Tensor, scale: Tensor, zero_point: Tensor, integers: IntegerRange, axis: int) -> None:
         super().__init__()
         self.range, self.axis = integers, axis
         self.register_buffer("scale", scale.detach().clone())

@@ -6,6 +6,7 @@ scale, zero_point = observer.calculate_qparams()
 from __future__ import annotations
 
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -218,7 +219,7 @@ def _extremes_along(x: Tensor, axis: int) -> tuple[Tensor, Tensor]:
 
 
 class HistogramObserver(ObserverBase):
-    """An observer that counts the numbers in bins, and leaves out those few whose loss costs less than a finer scale wins.
+    """An observer that counts the numbers in bins, and cuts off the few whose loss costs less than a finer scale wins.
 
     Args:
         bins: The number of bins between the least and the greatest number.
@@ -250,8 +251,8 @@ class HistogramObserver(ObserverBase):
         if not low < high:
             return self.min_val, self.max_val
         middles = from_numpy(_middles(low, high, self.bins))
-        cuts = [(low * a, high * b) for a in (_SHARES if low < 0 else (1.0,)) for b in (_SHARES if high > 0 else (1.0,))]
-        best = min(cuts, key=lambda cut: self._loss(middles, *cut))
+        lows, highs = ([limit * share for share in _SHARES] for limit in (min(low, 0.0), max(high, 0.0)))
+        best = min(product(dict.fromkeys(lows), dict.fromkeys(highs)), key=lambda cut: self._loss(middles, *cut))
         return F.full((), best[0]), F.full((), best[1])
 
     def _loss(self, middles: Tensor, low: float, high: float) -> float:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-
 from .fake_quantize import (
     default_fake_quant,
     default_per_channel_weight_fake_quant,
