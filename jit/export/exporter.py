@@ -53,6 +53,8 @@ class Exported:
     """The graph with expressions for sizes, and what must hold of these."""
     axes: dict[str, dict[int, str]]
     """Input of the model -> its dynamic dims and the names of their axes."""
+    updated: list[str]
+    """The inputs whose new values are the last outputs."""
 
     def save(self, path: str | os.PathLike[str], external_data: str = "auto") -> None:
         """Write the model to `path`; see `jit.export.writer.write_model`."""
@@ -110,7 +112,8 @@ def export_graph(
             `{"x": {0: ("batch", 1, 64)}}` with the least and the greatest size.
         initializers: The numbers of those inputs that become part of the model (parameters, buffers), by graph name.
         keep_initializers_as_inputs: Whether they can be overridden when the model runs.
-        updates_as_outputs: Whether buffers' new values are given as further outputs; otherwise they are dropped.
+        updates_as_outputs: Whether the new values of what is written to, such as buffers, are further outputs, `x.new`
+            for `x`, which then is an input that may be left out; otherwise they are dropped.
         fold: Whether what depends on weights alone is computed now, and batch norms become part of the convolutions
             before them; of gradients, and of weights that runs may override, nothing is.
         external_data: "auto", "always" or "never": whether weights go to a file beside the model.
@@ -187,6 +190,8 @@ class _Export:
         """Names that the user gives to outputs -> those that the model has."""
         self.hints: list[str | None] = []
         """Names of the results in the program."""
+        self.updated: list[_ModelInput] = []
+        """The inputs whose new values are outputs."""
         self.folded: list[onnx_ir.Value] = []
         """Constants that were computed of constants."""
         self.changed: set[onnx_ir.Value] = set()
@@ -257,7 +262,8 @@ class _Export:
 
     def _convert(self, updates_as_outputs: bool, hints: Sequence[str | None]) -> None:
         returned = list(leaves(self._returned(updates_as_outputs)))
-        named = [*hints, *[None] * (len(returned) - len(hints))]
+        own = len(returned) - len(self.updated)
+        named = [*hints[:own], *[None] * (own - len(hints)), *(f"{item.name}.new" for item in self.updated)]
         kept = [(item, hint) for item, hint in zip(returned, named) if self._is_result(item, hint)]
         self.results, self.hints = [item for item, _ in kept], [hint for _, hint in kept]
         nodes = [node for node in self.sized.graph.nodes if node.stage <= self.stage]
@@ -312,8 +318,12 @@ class _Export:
 
     def _returned(self, updates_as_outputs: bool) -> list[Any]:
         stage = self.sized.graph.stages[self.stage]
-        updates = [value for _, value in stage.updates if not isinstance(value.type, GeneratorType)]
-        return [*stage.outputs, *updates] if updates_as_outputs else list(stage.outputs)
+        if not updates_as_outputs:
+            return list(stage.outputs)
+        updates = [pair for pair in stage.updates if not isinstance(pair[1].type, GeneratorType)]
+        by_copy = {self.sized.copies[item.value]: item for item in self.inputs}
+        self.updated = [by_copy[target] for target, _ in updates]
+        return [*stage.outputs, *(value for _, value in updates)]
 
     def _is_result(self, item: Any, hint: str | None) -> bool:
         """Whether an item becomes an output: no generator, no Handle, and no undefined gradient, which is warned of."""
@@ -348,7 +358,7 @@ class _Export:
             return hint
         if isinstance(item, Value) and not is_numbered(item.name) and not item.is_input:
             return item.name
-        return "output" if len(self.results) == 1 else f"output_{index}"
+        return "output" if len(self.results) - len(self.updated) == 1 else f"output_{index}"
 
     def _identity(self, value: onnx_ir.Value) -> onnx_ir.Value:
         source = self.g.proxies[value]
@@ -377,12 +387,14 @@ class _Export:
         import onnx_ir
 
         self._name_rest()
-        kept = [self.values[self.sized.copies[item.value]].value for item in self.inputs if item.array is not None]
-        kept = [value for value in kept if value.uses()]
+        held = [item for item in self.inputs if item.array is not None]
+        held = [item for item in held if self.values[self.sized.copies[item.value]].value.uses()]
+        kept = [self.values[self.sized.copies[item.value]].value for item in held]
+        open_to_runs = [value for item, value in zip(held, kept) if keep_as_inputs or item in self.updated]
         constants = [proxy.value for proxy in self.g.constants.values() if proxy.value.uses()]
         inputs = [self.values[self.sized.copies[item.value]].value for item in self.inputs if item.array is None]
         graph = onnx_ir.Graph(
-            inputs + (kept if keep_as_inputs else []),
+            inputs + open_to_runs,
             self.outputs,
             nodes=self.nodes,
             initializers=[*kept, *constants, *(value for value in self.folded if value.uses())],
@@ -400,7 +412,7 @@ class _Export:
         known = ((originals.get(value), proxy) for value, proxy in self._named_tensors())
         names = {value: str(proxy.value.name) for value, proxy in known if value is not None}
         axes = {item.name: {dim: axis.name for dim, axis in item.axes.items()} for item in self.inputs}
-        return Exported(model, self._report(model), names, self.sized, axes)
+        return Exported(model, self._report(model), names, self.sized, axes, [item.name for item in self.updated])
 
     def _name_rest(self) -> None:
         for proxy in self.g.constants.values():
