@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 from jit.late import late
 
-if not TYPE_CHECKING:
+if TYPE_CHECKING:
+    from jit._stubs.names_ao import *  # noqa: F403
+else:
     __getattr__, __dir__ = late(__name__, {}, ("quantization",))
 
 __all__ = ["quantization"]

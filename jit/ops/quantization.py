@@ -311,7 +311,7 @@ def _onnx_there(
 
 def _as_many(g: OnnxWriter, numbers: Value | float, dtype: DType, axis: int | None) -> Value:
     """Scales or zero points in a dtype: a vector along an axis, else one without dims."""
-    found = g.cast(numbers, dtype) if hasattr(numbers, "ndim") else g.constant(numbers, dtype=dtype)
+    found = g.constant(numbers, dtype=dtype)
     return found if axis is not None or found.ndim == 0 else g.op("Reshape", found, g.ints([]))
 
 
@@ -340,17 +340,16 @@ def _onnx_there_and_back(
     """QuantizeLinear and DequantizeLinear; the arithmetic itself in float64, and for ranges that no type has."""
     too_old = axis is not None and g.opset < 13
     if x.dtype is dtypes.float64 or too_old or _element(g, low, high)[0] is None:
-        return _onnx_by_parts(g, x, *(_spread(g, each, x, axis) for each in (scale, zero_point)), low, high)
+        return _onnx_by_parts(g, x, _spread(g, scale, x, axis), _spread(g, zero_point, x, axis), low, high)
     found, factor, zero = _onnx_there(g, x, scale, zero_point, low, high, axis)
     return g.cast(_floats(g, found, factor, zero, axis), x.dtype)
 
 
 def _spread(g: OnnxWriter, numbers: Value | float, x: Value, axis: int | None) -> Value:
     """Scales or zero points as they broadcast against x."""
-    if not hasattr(numbers, "ndim"):
-        return g.constant(numbers, like=x)
     sizes = [] if axis is None else [-1 if dim == axis else 1 for dim in range(x.ndim)]
-    return g.cast(g.op("Reshape", numbers, g.ints(sizes)), x.dtype)
+    found = g.constant(numbers, like=x)
+    return found if found.ndim == len(sizes) else g.op("Reshape", found, g.ints(sizes))
 
 
 def _onnx_by_parts(g: OnnxWriter, x: Value, scale: Value, zero_point: Value, low: Number, high: Number) -> Value:

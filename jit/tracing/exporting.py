@@ -356,6 +356,7 @@ def _verify(exported: Exported, call: _ExportCall, recording: Recording, graph: 
         tolerances=coarsened({v.type.dtype for v in graph.values if isinstance(v.type, TensorType)}),
         intermediates=lambda index: _intermediates(exported, recording, graph, index),
         noisy=noisy,
+        amplified=len(exported.updated),
     )
     exported.report.verified = found.for_report()
 

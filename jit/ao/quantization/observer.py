@@ -48,6 +48,10 @@ class ObserverBase(Module):
 
     ch_axis = -1
     """The dim of the channels; -1 where there is one scale for all."""
+    min_val: Tensor
+    """The least number, or the least of each channel; infinity before there is one."""
+    max_val: Tensor
+    """The greatest number."""
 
     def __init__(
         self, dtype: Any = dtypes.uint8, qscheme: QScheme = per_tensor_affine, reduce_range: bool = False,

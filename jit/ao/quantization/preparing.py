@@ -158,7 +158,8 @@ def _convert(layer: Any, quantizer: Any) -> None:
         remove_parametrizations(layer, "weight", leave_parametrized=False)
     observer(layer.weight)
     scale, zero_point = observer.calculate_qparams()
-    layer.add_module("input_quantizer", RoundedInput(*quantizer.calculate_qparams(), quantizer.range))
+    input_scale, input_zero = quantizer.calculate_qparams()
+    layer.add_module("input_quantizer", RoundedInput(input_scale, input_zero, quantizer.range))
     hold_as_integers(layer, scale, zero_point, observer.range, observer.ch_axis)
 
 
