@@ -29,7 +29,8 @@ ELEMENT_TYPES: dict[DType, int] = {
 }  # fmt: skip
 """A dtype's number in `TensorProto.DataType`."""
 
-DTYPES = {number: dtype for dtype, number in ELEMENT_TYPES.items()}
+DTYPES = {number: dtype for dtype, number in ELEMENT_TYPES.items() if dtype in dtypes.ALL}
+"""The dtypes that tensors have."""
 
 TYPE_STRINGS: dict[DType, str] = {
     dtype: f"tensor({ {'float32': 'float', 'float64': 'double'}.get(dtype.name, dtype.name) })"
