@@ -134,6 +134,7 @@ _load, _loadable = _late(
         "onnx.importing": "import_onnx",
         "tracing.decorator": "trace",
         "tracing.exporting": "ExportReport export_onnx",
+        "tracing.overriding": "symbolic_override",
         "tracing.verifying": "verify",
     },
     (

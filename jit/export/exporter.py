@@ -25,7 +25,7 @@ from jit.ir.types import GeneratorType, HandleType, ScalarType, TensorType, Type
 from . import peephole, writer
 from .axes import Axis, DynamicAxes, axes_of
 from .builder import OnnxBuilder
-from .converter import Converter, ExportProblem, explain
+from .converter import Converter, ExportProblem, explain, symbolic_of
 from .folding import ModelFolding
 from .naming import Names, is_numbered, path, short
 from .opsets import ELEMENT_TYPES, IR_VERSIONS, check_opset, dtype_of
@@ -55,6 +55,8 @@ class Exported:
     """Input of the model -> its dynamic dims and the names of their axes."""
     updated: list[str]
     """The inputs whose new values are the last outputs."""
+    fell: bool = False
+    """Whether it has operators that ONNX does not know, which were asked for."""
 
     def save(self, path: str | os.PathLike[str], external_data: str = "auto") -> None:
         """Write the model to `path`; see `jit.export.writer.write_model`."""
@@ -92,6 +94,7 @@ def export_graph(
     keep_initializers_as_inputs: bool = False,
     updates_as_outputs: bool = False,
     fold: bool = True,
+    fallthrough: bool = False,
     external_data: str = "auto",
     metadata: Mapping[str, str] | None = None,
     graph_name: str = "graph",
@@ -116,6 +119,7 @@ def export_graph(
             for `x`, which then is an input that may be left out; otherwise they are dropped.
         fold: Whether what depends on weights alone is computed now, and batch norms become part of the convolutions
             before them; of gradients, and of weights that runs may override, nothing is.
+        fallthrough: Whether operators that ONNX does not know are written as ones of a domain of their own, `aten`.
         external_data: "auto", "always" or "never": whether weights go to a file beside the model.
         metadata: Key -> text, kept with the model.
         graph_name: The name of the graph in the model.
@@ -138,6 +142,7 @@ def export_graph(
     if path is not None:
         writer.check_target(path)
     export = _Export(graph, opset, stage)
+    export.fallthrough = fallthrough
     export.take_inputs(input_names, output_names, initializers or {})
     export.take_axes(dynamic_axes or {}, output_names)
     with collector_resting():
@@ -190,6 +195,8 @@ class _Export:
         """Names that the user gives to outputs -> those that the model has."""
         self.hints: list[str | None] = []
         """Names of the results in the program."""
+        self.fallthrough = False
+        """Whether operators that ONNX does not know are written, too."""
         self.updated: list[_ModelInput] = []
         """The inputs whose new values are outputs."""
         self.folded: list[onnx_ir.Value] = []
@@ -258,7 +265,8 @@ class _Export:
     def _is_known(self, node: Node) -> bool:
         """Whether a composite is written by a symbolic, without its parts."""
         op = find(node.kind)
-        return (op is not None and op.symbolic is not None) or registered(node.kind, self.g.opset)[0] is not None
+        written = (op is not None and op.symbolic is not None) or symbolic_of(node) is not None
+        return written or registered(node.kind, self.g.opset)[0] is not None
 
     def _convert(self, updates_as_outputs: bool, hints: Sequence[str | None]) -> None:
         returned = list(leaves(self._returned(updates_as_outputs)))
@@ -269,12 +277,16 @@ class _Export:
         nodes = [node for node in self.sized.graph.nodes if node.stage <= self.stage]
         fixed = [self.sized.copies[item.value] for item in self.inputs if item.array is not None]
         self.converter = Converter(self.g, self.sized, self.values, fixed)
+        self.converter.fallthrough = self.fallthrough
         returned = [item for item in self.results if isinstance(item, Value)]
         self.converter.convert(nodes, returned)
         for value in returned:
             self.converter.require(value)
         if self.converter.problems:
             raise ExportError(explain(self.converter.problems, self.g.opset)) from self.converter.crash
+        if self.converter.fallen:
+            named = ", ".join(dict.fromkeys(self.converter.fallen))
+            self.warnings.append(f"the model has operators that ONNX does not know, for which a runtime needs {named}")
         if not self.results:
             raise ExportError("The graph returns no tensors, so there is nothing to export; return at least one.")
         self.outputs = [self._output_value(item) for item in self.results]
@@ -412,7 +424,8 @@ class _Export:
         known = ((originals.get(value), proxy) for value, proxy in self._named_tensors())
         names = {value: str(proxy.value.name) for value, proxy in known if value is not None}
         axes = {item.name: {dim: axis.name for dim, axis in item.axes.items()} for item in self.inputs}
-        return Exported(model, self._report(model), names, self.sized, axes, [item.name for item in self.updated])
+        updated, fell = [item.name for item in self.updated], bool(self.converter.fallen)
+        return Exported(model, self._report(model), names, self.sized, axes, updated, fell)
 
     def _name_rest(self) -> None:
         for proxy in self.g.constants.values():

@@ -46,7 +46,7 @@ def export_onnx(
     output_names: Sequence[str] | None = None, dynamic_axes: DynamicAxes | None = None,
     opset_version: int | None = None, stage: int = 0, training: bool = False, verify: bool = True,
     keep_initializers_as_inputs: bool = False, updates_as_outputs: bool = False, fold: bool = True,
-    external_data: str = "auto", metadata: Mapping[str, str] | None = None,
+    fallthrough: bool = False, external_data: str = "auto", metadata: Mapping[str, str] | None = None,
 ) -> ExportReport:  # fmt: skip
     """Export a function or module as an ONNX model.
 
@@ -72,6 +72,8 @@ def export_onnx(
             training step: `w.new` is the output for the new value of `w`, and `w` an input that holds the present one
             if it is left out. The state itself stays as it is.
         fold: Compute now what depends on weights alone, and make batch norms part of the convolutions before them.
+        fallthrough: Write operators that ONNX does not know as ones of a domain of their own, `aten::roll`, and list them
+            in the report; such a model is not verified.
         external_data: "auto" (a file beside the model above 1.5 GB), "always" or "never".
         metadata: Texts by their keys, kept with the model.
 
@@ -119,7 +121,7 @@ def export_onnx(
             recording, graph, opset_version=opset_version, stage=stage, input_names=input_names,
             output_names=output_names, dynamic_axes=dynamic_axes,
             keep_initializers_as_inputs=keep_initializers_as_inputs, updates_as_outputs=updates_as_outputs, fold=fold,
-            metadata=metadata,
+            fallthrough=fallthrough, metadata=metadata,
         )  # fmt: skip
         exported.report.warnings += () if updates_as_outputs else _forgotten(recording)
         if verify:
@@ -216,7 +218,7 @@ def _recorded(call: _ExportCall, stage: int) -> Recording:
     """The recording of the function from its present state, which is there again afterwards."""
     traced = TracedFunction(call.function, call.owner, optimize=False)
     traced.keep_examples, traced.open_sizes = True, stage == 0
-    with call.preserved(), context.tracing(None), context.set_grad_enabled(stage > 0 or call.gradients):
+    with call.preserved(), context.tracing(None), context.set_grad_enabled(stage > 0 or call.gradients), _exporting():
         result = traced(*call.arguments, **call.options)
         recording = traced._last
         if recording is None:
@@ -225,6 +227,16 @@ def _recorded(call: _ExportCall, stage: int) -> Recording:
         if stage > 0:
             _differentiate(recording, result, traced.tensors_of(*call.arguments, **call.options), stage)
     return recording
+
+
+@contextmanager
+def _exporting() -> Iterator[None]:
+    """Within this block, what is recorded becomes a model."""
+    token = context.EXPORTING.set(True)
+    try:
+        yield
+    finally:
+        context.EXPORTING.reset(token)
 
 
 def _refuse_caught(recording: Recording, varies: bool) -> None:
@@ -239,10 +251,11 @@ def _refuse_caught(recording: Recording, varies: bool) -> None:
 
 def _refuse_changes(recording: Recording) -> None:
     """ExportError if the function changes what is no tensor: the next call would be another one than the model."""
-    reason = recording.trace.impurity.reason
-    if reason is not None:
+    impurity = recording.trace.impurity
+    changed = [deed for deed in (impurity.reason or "", *impurity.deeds) if deed.startswith("changed ")]
+    if changed:
         raise ExportError(
-            f"the call {reason}, which a model does not; let the first call, which makes the state of an optimizer, "
+            f"the call {changed[0]}, which a model does not; let the first call, which makes the state of an optimizer, "
             "run before the export, and keep other changes out of the function"
         )
 
@@ -326,6 +339,9 @@ def _names_of_results(recording: Recording) -> list[str | None]:
 
 
 def _verify(exported: Exported, call: _ExportCall, recording: Recording, graph: Graph, stage: int) -> None:
+    if exported.fell:
+        exported.report.warnings.append("runtimes do not know all of its operators, so the outputs were not compared")
+        return
     if exported.report.is_random:
         exported.report.warnings.append("the model draws random numbers, so its outputs were not compared")
         return
