@@ -96,7 +96,8 @@ __all__ = [
     "nan", "newaxis", "nn", "no_grad", "optim", "pi", "preserve_format", "scope", "seed", "set_grad_enabled",
     "set_rng_state", "short", "sym_float", "sym_int", "sym_sqrt", "tensor", "trace", "uint8",
     "uint16", "uint32", "uint64", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz",
-    "float8_e8m0fnu", "use_deterministic_algorithms", "device", "get_default_device", "get_num_interop_threads", "get_num_threads",
+    "float8_e8m0fnu", "use_deterministic_algorithms", "device", "get_default_device", "get_num_interop_threads",
+    "get_num_threads",
     "set_default_device", "get_printoptions", "set_num_interop_threads", "set_num_threads", "set_printoptions",
 ]  # fmt: skip
 """The public names written by hand; operators come from the registry, see `jit.eager.functions.public`."""
@@ -136,12 +137,13 @@ _load, _loadable = _late(
         "onnx.importing": "import_onnx",
         "tracing.decorator": "trace",
         "tracing.exporting": "ExportReport export_onnx",
+        "tracing.overriding": "symbolic_override",
         "tracing.verifying": "verify",
     },
     (
-        "amp", "artifacts", "backends", "compiler", "distributions", "export", "fft", "files", "func", "futures", "fx",
-        "hub", "inspection", "linalg", "masked", "nn", "onnx", "optim", "overrides", "passes", "quasirandom", "random",
-        "runtime", "serialization", "signal", "sparse", "special", "tracing", "types", "utils",
+        "amp", "ao", "artifacts", "backends", "compiler", "distributions", "export", "fft", "files", "func", "futures",
+        "fx", "hub", "inspection", "linalg", "masked", "nn", "onnx", "optim", "overrides", "passes", "quasirandom",
+        "random", "runtime", "serialization", "signal", "sparse", "special", "tracing", "types", "utils",
     ),
     _partial(_member, "jit"),
 )  # fmt: skip

@@ -30,7 +30,7 @@ FLOORS = (
      "random", "quasirandom", "sparse"),
     ("nn", "masked"),
     ("tracing", "optim"),
-    ("artifacts", "native", "compiler", "onnx"),
+    ("artifacts", "native", "compiler", "onnx", "ao"),
     ("inspection", "files"),
     ("hub", "serialization", "distributions"),
     ("utils",),

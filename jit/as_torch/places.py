@@ -24,6 +24,7 @@ MODULES = {
     "torch.export": "jit.as_torch.stand_ins.exported",
     "torch.jit": "jit.as_torch.stand_ins.scripting",
     "torch.jit.annotations": "typing",
+    "torch.quantization": "jit.ao.quantization",
     "torch.multiprocessing": "jit.as_torch.stand_ins.processes",
     "torch.version": "jit.as_torch.stand_ins.version",
 }
@@ -49,6 +50,11 @@ NAMES = {
             "handle_torch_function",
         )
     },
+    **{f"torch.{q}": f"jit:{name}" for q, name in {"quint8": "uint8", "qint8": "int8", "qint32": "int32"}.items()},
+    **{
+        f"torch.{scheme}": f"jit.ao.quantization.schemes:{scheme}"
+        for scheme in ("per_channel_affine", "per_channel_symmetric", "per_tensor_affine", "per_tensor_symmetric")
+    },
     "torch.autograd.gradcheck": "jit.autograd.checks:gradcheck",
     "torch.GradScaler": "jit.amp:GradScaler",
     "torch._VF": "jit.eager.namespace:F",
@@ -64,8 +70,8 @@ NAMES = {
 
 REASONS = {
     "torch.distributed": "there is one process here; torch.distributed.is_available() says so",
-    "torch.quantization": "quantised networks are not there",
-    "torch.ao": "quantised networks are not there",
+    "torch.quantization": "networks are quantised by prepare, prepare_qat and convert, or quantize_static",
+    "torch.ao": "networks are quantised by prepare, prepare_qat and convert of torch.ao.quantization",
     "torch.optim.SparseAdam": "gradients are dense here; use optim.Adam, which moves rows without a gradient, too",
     "torch.nested": "nested tensors are not there; pad the sequences, see nn.utils.rnn.pad_sequence",
     "torch._six": "torch 2 has it no longer, either; import it from collections.abc or math",

@@ -196,7 +196,24 @@ def load_inputs(target: CommandTarget, specs: Sequence[str]) -> tuple[tuple[Any,
                 args.append(from_numpy(array))
             else:
                 kwargs[name] = from_numpy(array)
-    return tuple(args), kwargs
+    return tuple(args), _nested(kwargs, target)
+
+
+def _nested(given: dict[str, Any], target: CommandTarget) -> dict[str, Any]:
+    """Arguments by name, of which `d.a` and `d.b` are those of a dict `d`, unless inputs of a model have such names."""
+    plain = getattr(target.module, "input_names", None) or ()
+    found: dict[str, Any] = {}
+    for name, value in given.items():
+        *path, last = [name] if name in plain else name.split(".")
+        inner = found
+        for part in path:
+            inner = inner.setdefault(part, {})
+            if not isinstance(inner, dict):
+                raise UsageError(f"the input {name!r} is inside of {part!r}, which is an input itself; name one of them")
+        if last in inner:
+            raise UsageError(f"the input {name!r} is given twice, or others are inside of it; name it once")
+        inner[last] = value
+    return found
 
 
 def _examples(target: CommandTarget) -> tuple[Any, ...]:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 GRAD_ENABLED: ContextVar[bool] = ContextVar("grad_enabled", default=True)
 TRACE: ContextVar[Recorder | None] = ContextVar("trace", default=None)
 """The innermost trace that records; None keeps the untraced path fast."""
+EXPORTING: ContextVar[bool] = ContextVar("exporting", default=False)
+"""Whether what is recorded becomes a model."""
 INFERENCE: ContextVar[bool] = ContextVar("inference", default=False)
 """Whether tensors made here are inference tensors, which derivatives cannot use; see `inference_mode`."""
 ANOMALY: ContextVar[bool | None] = ContextVar("anomaly", default=None)

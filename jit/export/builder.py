@@ -32,7 +32,7 @@ from jit.ir.sizes import SizeExpr
 from . import complexes
 from .complexes import Pairs, as_pairs
 from .dims import Dim, ExportedType
-from .opsets import OPSETS, TYPE_STRINGS, element_type
+from .opsets import OPSETS, TYPE_STRINGS, dtype_of, element_type
 from .proxies import OnnxProxy, Scalar, Unsupported
 from .signatures import Signature, first_opset, signature
 from .size_nodes import SizeNodes, needs_a_number
@@ -377,13 +377,13 @@ class OnnxBuilder:
     def tensor(self, array: np.ndarray[Any, Any], name: str | None = None) -> onnx_ir.Tensor[Any]:
         """An ONNX tensor of the array's numbers, bit for bit; of complex ones, their pairs."""
         array = as_pairs(array)
-        dtype = self._ir.DataType(element_type(dtypes.from_numpy(array.dtype)))
+        dtype = self._ir.DataType(element_type(dtype_of(array)))
         return self._ir.Tensor(array, dtype, name=name)
 
     def _constant(self, array: np.ndarray[Any, Any]) -> OnnxProxy:
-        value = self.new_value(dtypes.from_numpy(array.dtype), array.shape)
+        value = self.new_value(dtype_of(array), array.shape)
         value.const_value = self.tensor(array)
-        return self.stand_in(value, dtypes.from_numpy(array.dtype), array.shape, array)
+        return self.stand_in(value, dtype_of(array), array.shape, array)
 
     def stand_in(
         self, value: onnx_ir.Value, dtype: DType | None, dims: tuple[Dim, ...] | None, constant: Any = None
@@ -490,7 +490,7 @@ def _as_array(value: Any, dtype: DType | None) -> np.ndarray[Any, Any]:
     array = np.asarray(value)
     if dtype is None and not isinstance(value, (np.ndarray, np.generic)):
         dtype = {"b": dtypes.bool_, "i": dtypes.int64, "u": dtypes.int64, "f": dtypes.DEFAULT}.get(array.dtype.kind)
-    wanted = (dtype or dtypes.from_numpy(array.dtype)).numpy
+    wanted = (dtype or dtype_of(array)).numpy
     with np.errstate(all="ignore"):
         return np.array(array, wanted, order="C")
 

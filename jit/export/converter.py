@@ -16,7 +16,7 @@ import numpy as np
 
 from jit.ir import dtypes
 from jit.ir.attempts import KIND
-from jit.ir.graph import Graph, Node, Value, map_template
+from jit.ir.graph import Graph, Node, Value, leaves, map_template
 from jit.ir.inference import SIZES
 from jit.ir.op import Op, find
 from jit.ir.scalars import scalar_function
@@ -77,6 +77,10 @@ class Converter:
         """ONNX value -> the name that it would like."""
         self.is_random = False
         """Whether the model draws random numbers of its own."""
+        self.fallthrough = False
+        """Whether what ONNX does not know is written as an operator of a domain of its own."""
+        self.fallen: list[str] = []
+        """The operators of which this has been done."""
         self.crash: Exception | None = None
         """The first exception of a symbolic that is not `Unsupported`."""
         self._inside: list[Node] = []
@@ -124,7 +128,10 @@ class Converter:
         try:
             self._bind(node, self._written(node))
         except Unsupported as obstacle:
-            self._refuse(node, obstacle.reason)
+            if self.fallthrough:
+                self._bind(node, self._fall(node))
+            else:
+                self._refuse(node, obstacle.reason)
         except Exception as crash:  # a symbolic may be code of the user's
             self.crash = self.crash or crash
             self._refuse(node, f"its symbolic failed with {type(crash).__name__}: {crash}")
@@ -174,13 +181,26 @@ class Converter:
 
     def _write_unknown(self, node: Node) -> Any:
         """A PythonOp, a native function, or a group of nodes."""
-        symbolic = _symbolic_of(node)
+        symbolic = symbolic_of(node)
         if symbolic is not None:
             return self._call(symbolic, node, None)
         body = next(node.subgraphs, None)
         if body is not None:
             return self._descend(node, body)
         raise Unsupported(_way_out(node.kind))
+
+    def _fall(self, node: Node) -> list[Any]:
+        """A node as an operator of the domain that it has here, `aten::roll`; its attributes as far as ONNX has such."""
+        domain, _, name = node.kind.rpartition("::")
+        kind = f"{domain or 'python'}::{name.removeprefix('^')}"
+        self.fallen.append(kind)
+        plain = {key: item for key, item in node.attributes.items() if _is_attribute(item)}
+        operands = [self._as_tensor(item) for item in leaves(self._resolved(node, node.args))]
+        made = self.g.op(kind, *operands, outputs=len(node.outputs), **plain)
+        results = [made] if len(node.outputs) == 1 else list(made)
+        for value, proxy in zip(node.outputs, results):
+            proxy.dtype = _exported_type(value).dtype if _is_tensor(value) else None
+        return results
 
     def _descend(self, node: Node, body: Graph) -> list[Any]:
         """Write the parts of `node`."""
@@ -369,6 +389,13 @@ WRITERS: dict[str, Callable[[Converter, Node], Any]] = {
 # -- helpers -----------------------------------------------------------------------------------------------------
 
 
+def _is_attribute(item: Any) -> bool:
+    """Whether ONNX can hold an attribute: numbers, texts, dtypes, and lists of numbers."""
+    if isinstance(item, (tuple, list)):
+        return bool(item) and all(type(each) in (int, float, bool) for each in item)
+    return type(item) in (int, float, bool, str, dtypes.DType)
+
+
 def _draws(node: Node) -> bool:
     """Whether a node draws random numbers: it is a random op, or a composite that moves a generator on."""
     op = find(node.kind)
@@ -414,7 +441,7 @@ def _for_promotion(item: Any) -> Any:
     return map_template(leaf, item)
 
 
-def _symbolic_of(node: Node) -> Callable[..., Any] | None:
+def symbolic_of(node: Node) -> Callable[..., Any] | None:
     """The static method `symbolic` of the function that a node calls."""
     found = getattr(node.attributes.get("function"), "symbolic", None)
     return found if callable(found) else None
@@ -430,7 +457,10 @@ def _way_out(kind: str) -> str:
     if kind == "prim::Eval":
         return "the backward of a Python function is opaque to ONNX; write it in operators that are traced"
     if kind.startswith("^"):
-        return "a Python function is opaque to ONNX; give it a static method `symbolic(g, *arguments)`"
+        return (
+            "a Python function that computes by other means than operators is opaque to ONNX; give it a static method "
+            "`symbolic(g, *arguments)`"
+        )
     return f"no ONNX form of it is known; give one with jit.export.register_symbolic({kind!r}, ...)"
 
 

@@ -25,10 +25,10 @@ from jit.ir.types import GeneratorType, HandleType, ScalarType, TensorType, Type
 from . import peephole, writer
 from .axes import Axis, DynamicAxes, axes_of
 from .builder import OnnxBuilder
-from .converter import Converter, ExportProblem, explain
+from .converter import Converter, ExportProblem, explain, symbolic_of
 from .folding import ModelFolding
 from .naming import Names, is_numbered, path, short
-from .opsets import ELEMENT_TYPES, IR_VERSIONS, check_opset
+from .opsets import ELEMENT_TYPES, IR_VERSIONS, check_opset, dtype_of
 from .proxies import KINDS, Missing, OnnxProxy, Scalar
 from .registration import registered
 from .report import ExportReport
@@ -53,6 +53,10 @@ class Exported:
     """The graph with expressions for sizes, and what must hold of these."""
     axes: dict[str, dict[int, str]]
     """Input of the model -> its dynamic dims and the names of their axes."""
+    updated: list[str]
+    """The inputs whose new values are the last outputs."""
+    fell: bool = False
+    """Whether it has operators that ONNX does not know, which were asked for."""
 
     def save(self, path: str | os.PathLike[str], external_data: str = "auto") -> None:
         """Write the model to `path`; see `jit.export.writer.write_model`."""
@@ -90,6 +94,7 @@ def export_graph(
     keep_initializers_as_inputs: bool = False,
     updates_as_outputs: bool = False,
     fold: bool = True,
+    fallthrough: bool = False,
     external_data: str = "auto",
     metadata: Mapping[str, str] | None = None,
     graph_name: str = "graph",
@@ -110,9 +115,11 @@ def export_graph(
             `{"x": {0: ("batch", 1, 64)}}` with the least and the greatest size.
         initializers: The numbers of those inputs that become part of the model (parameters, buffers), by graph name.
         keep_initializers_as_inputs: Whether they can be overridden when the model runs.
-        updates_as_outputs: Whether buffers' new values are given as further outputs; otherwise they are dropped.
+        updates_as_outputs: Whether the new values of what is written to, such as buffers, are further outputs, `x.new`
+            for `x`, which then is an input that may be left out; otherwise they are dropped.
         fold: Whether what depends on weights alone is computed now, and batch norms become part of the convolutions
             before them; of gradients, and of weights that runs may override, nothing is.
+        fallthrough: Whether operators that ONNX does not know are written as ones of a domain of their own, `aten`.
         external_data: "auto", "always" or "never": whether weights go to a file beside the model.
         metadata: Key -> text, kept with the model.
         graph_name: The name of the graph in the model.
@@ -135,6 +142,7 @@ def export_graph(
     if path is not None:
         writer.check_target(path)
     export = _Export(graph, opset, stage)
+    export.fallthrough = fallthrough
     export.take_inputs(input_names, output_names, initializers or {})
     export.take_axes(dynamic_axes or {}, output_names)
     with collector_resting():
@@ -187,6 +195,10 @@ class _Export:
         """Names that the user gives to outputs -> those that the model has."""
         self.hints: list[str | None] = []
         """Names of the results in the program."""
+        self.fallthrough = False
+        """Whether operators that ONNX does not know are written, too."""
+        self.updated: list[_ModelInput] = []
+        """The inputs whose new values are outputs."""
         self.folded: list[onnx_ir.Value] = []
         """Constants that were computed of constants."""
         self.changed: set[onnx_ir.Value] = set()
@@ -253,22 +265,28 @@ class _Export:
     def _is_known(self, node: Node) -> bool:
         """Whether a composite is written by a symbolic, without its parts."""
         op = find(node.kind)
-        return (op is not None and op.symbolic is not None) or registered(node.kind, self.g.opset)[0] is not None
+        written = (op is not None and op.symbolic is not None) or symbolic_of(node) is not None
+        return written or registered(node.kind, self.g.opset)[0] is not None
 
     def _convert(self, updates_as_outputs: bool, hints: Sequence[str | None]) -> None:
         returned = list(leaves(self._returned(updates_as_outputs)))
-        named = [*hints, *[None] * (len(returned) - len(hints))]
+        own = len(returned) - len(self.updated)
+        named = [*hints[:own], *[None] * (own - len(hints)), *(f"{item.name}.new" for item in self.updated)]
         kept = [(item, hint) for item, hint in zip(returned, named) if self._is_result(item, hint)]
         self.results, self.hints = [item for item, _ in kept], [hint for _, hint in kept]
         nodes = [node for node in self.sized.graph.nodes if node.stage <= self.stage]
         fixed = [self.sized.copies[item.value] for item in self.inputs if item.array is not None]
         self.converter = Converter(self.g, self.sized, self.values, fixed)
+        self.converter.fallthrough = self.fallthrough
         returned = [item for item in self.results if isinstance(item, Value)]
         self.converter.convert(nodes, returned)
         for value in returned:
             self.converter.require(value)
         if self.converter.problems:
             raise ExportError(explain(self.converter.problems, self.g.opset)) from self.converter.crash
+        if self.converter.fallen:
+            named = ", ".join(dict.fromkeys(self.converter.fallen))
+            self.warnings.append(f"the model has operators that ONNX does not know, for which a runtime needs {named}")
         if not self.results:
             raise ExportError("The graph returns no tensors, so there is nothing to export; return at least one.")
         self.outputs = [self._output_value(item) for item in self.results]
@@ -285,7 +303,7 @@ class _Export:
         return 0 if dtype is None else ELEMENT_TYPES[dtype]
 
     def _folded_constant(self, array: np.ndarray[Any, Any], name: str) -> onnx_ir.Value:
-        known = dtypes.from_numpy(array.dtype)
+        known = dtype_of(array)
         value = self.g.new_value(known, array.shape, self.names.unique(name))
         value.const_value = self.g.tensor(np.array(array, order="C"), value.name)
         self.g.stand_in(value, known, array.shape)
@@ -312,8 +330,12 @@ class _Export:
 
     def _returned(self, updates_as_outputs: bool) -> list[Any]:
         stage = self.sized.graph.stages[self.stage]
-        updates = [value for _, value in stage.updates if not isinstance(value.type, GeneratorType)]
-        return [*stage.outputs, *updates] if updates_as_outputs else list(stage.outputs)
+        if not updates_as_outputs:
+            return list(stage.outputs)
+        updates = [pair for pair in stage.updates if not isinstance(pair[1].type, GeneratorType)]
+        by_copy = {self.sized.copies[item.value]: item for item in self.inputs}
+        self.updated = [by_copy[target] for target, _ in updates]
+        return [*stage.outputs, *(value for _, value in updates)]
 
     def _is_result(self, item: Any, hint: str | None) -> bool:
         """Whether an item becomes an output: no generator, no Handle, and no undefined gradient, which is warned of."""
@@ -348,7 +370,7 @@ class _Export:
             return hint
         if isinstance(item, Value) and not is_numbered(item.name) and not item.is_input:
             return item.name
-        return "output" if len(self.results) == 1 else f"output_{index}"
+        return "output" if len(self.results) - len(self.updated) == 1 else f"output_{index}"
 
     def _identity(self, value: onnx_ir.Value) -> onnx_ir.Value:
         source = self.g.proxies[value]
@@ -377,12 +399,14 @@ class _Export:
         import onnx_ir
 
         self._name_rest()
-        kept = [self.values[self.sized.copies[item.value]].value for item in self.inputs if item.array is not None]
-        kept = [value for value in kept if value.uses()]
+        held = [item for item in self.inputs if item.array is not None]
+        held = [item for item in held if self.values[self.sized.copies[item.value]].value.uses()]
+        kept = [self.values[self.sized.copies[item.value]].value for item in held]
+        open_to_runs = [value for item, value in zip(held, kept) if keep_as_inputs or item in self.updated]
         constants = [proxy.value for proxy in self.g.constants.values() if proxy.value.uses()]
         inputs = [self.values[self.sized.copies[item.value]].value for item in self.inputs if item.array is None]
         graph = onnx_ir.Graph(
-            inputs + (kept if keep_as_inputs else []),
+            inputs + open_to_runs,
             self.outputs,
             nodes=self.nodes,
             initializers=[*kept, *constants, *(value for value in self.folded if value.uses())],
@@ -400,7 +424,8 @@ class _Export:
         known = ((originals.get(value), proxy) for value, proxy in self._named_tensors())
         names = {value: str(proxy.value.name) for value, proxy in known if value is not None}
         axes = {item.name: {dim: axis.name for dim, axis in item.axes.items()} for item in self.inputs}
-        return Exported(model, self._report(model), names, self.sized, axes)
+        updated, fell = [item.name for item in self.updated], bool(self.converter.fallen)
+        return Exported(model, self._report(model), names, self.sized, axes, updated, fell)
 
     def _name_rest(self) -> None:
         for proxy in self.g.constants.values():

@@ -21,11 +21,12 @@ if TYPE_CHECKING:
 SMALL = 1 << 14
 """Bytes of a result that is folded whatever its operands take."""
 _KEPT = frozenset({
-    "Bernoulli", "Constant", "Dropout", "If", "Loop", "Multinomial", "QuantizeLinear", "DequantizeLinear",
-    "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Scan", "Optional", "SequenceConstruct",
-    "SequenceEmpty",
+    "Bernoulli", "Constant", "Dropout", "If", "Loop", "Multinomial", "RandomNormal", "RandomNormalLike",
+    "RandomUniform", "RandomUniformLike", "Scan", "Optional", "SequenceConstruct", "SequenceEmpty",
 })  # fmt: skip
-"""Operators that draw, decide or hold something, or whose constants are wanted as they are."""
+"""Operators that draw, decide or hold something."""
+_ON_INTEGERS = frozenset({"DequantizeLinear"})
+"""Operators whose constants are wanted as they are: a quantised weight takes a quarter of what it stands for."""
 
 
 class ModelFolding:
@@ -64,7 +65,7 @@ class ModelFolding:
     def _folded(self, node: onnx_ir.Node) -> bool:
         """Whether the node's users have got its results as constants."""
         operands = [value for value in node.inputs if value is not None]
-        if node.domain or node.op_type in _KEPT or not operands or not all(map(_is_constant, operands)):
+        if node.domain or node.op_type in _KEPT | _ON_INTEGERS or not operands or not all(map(_is_constant, operands)):
             return False
         if any(value in self.outputs for value in node.outputs):
             return False

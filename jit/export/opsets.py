@@ -27,15 +27,17 @@ ELEMENT_TYPES: dict[DType, int] = {
     dtypes.bool_: 9, dtypes.float16: 10, dtypes.float64: 11, dtypes.complex64: 14, dtypes.complex128: 15,
     dtypes.bfloat16: 16, dtypes.uint16: 4, dtypes.uint32: 12, dtypes.uint64: 13, dtypes.float8_e4m3fn: 17,
     dtypes.float8_e4m3fnuz: 18, dtypes.float8_e5m2: 19, dtypes.float8_e5m2fnuz: 20, dtypes.float8_e8m0fnu: 24,
+    dtypes.uint4: 21, dtypes.int4: 22,
 }  # fmt: skip
 """A dtype's number in `TensorProto.DataType`."""
 
-DTYPES = {number: dtype for dtype, number in ELEMENT_TYPES.items()}
+DTYPES = {number: dtype for dtype, number in ELEMENT_TYPES.items() if dtype in dtypes.KNOWN}
+"""The dtypes that tensors have."""
 
 
 def _without_underscore(name: str) -> str:
     """ONNX's spelling of a float of 8 bits."""
-    return name.replace("float8_", "float8").removesuffix("fnu") if "e8m0" in name else name.replace("float8_", "float8")
+    return name.replace("float8_", "float8").replace("e8m0fnu", "e8m0")
 
 
 TYPE_STRINGS: dict[DType, str] = {
@@ -43,6 +45,12 @@ TYPE_STRINGS: dict[DType, str] = {
     for dtype in ELEMENT_TYPES
 }
 """A dtype's name in operator schemas: `tensor(float)`."""
+
+
+def dtype_of(array: Any) -> DType:
+    """The element type of an array of numpy's, of those that only models hold as well."""
+    small = next((dtype for dtype in (dtypes.int4, dtypes.uint4) if dtype.numpy == array.dtype), None)
+    return small or dtypes.from_numpy(array.dtype)
 
 
 def check_opset(opset: Any) -> int:

@@ -8,8 +8,9 @@ from typing import Any
 
 from jit.ir.dtypes import DType
 
-from .opsets import DTYPES, TYPE_STRINGS
+from .opsets import ELEMENT_TYPES, TYPE_STRINGS
 
+_BY_NUMBER = {number: dtype for dtype, number in ELEMENT_TYPES.items()}
 _BY_STRING = {text: dtype for dtype, text in TYPE_STRINGS.items()}
 
 
@@ -63,9 +64,9 @@ class Signature:
             attributes: The node's attributes.
         """
         formal = self.outputs[min(index, len(self.outputs) - 1)]
-        for name in ("to", "dtype", "output_datatype"):
-            if attributes.get(name) in DTYPES and name in self.attributes:
-                return DTYPES[attributes[name]]
+        for name in ("to", "dtype", "output_datatype", "output_dtype"):
+            if attributes.get(name) in _BY_NUMBER and name in self.attributes:
+                return _BY_NUMBER[attributes[name]]
         for number, dtype in inputs:
             declared = self.formal(number)
             if declared is not None and declared.letter == formal.letter and dtype is not None:

@@ -53,7 +53,7 @@ class DType:
     @property
     def is_signed(self) -> bool:
         """True for the types that hold negative numbers."""
-        return self not in (bool_, uint8, uint16, uint32, uint64)
+        return self not in (bool_, uint8, uint16, uint32, uint64, uint4)
 
     @property
     def is_integral(self) -> bool:
@@ -94,6 +94,10 @@ float32 = DType("float32", "Float", np.float32, FLOATING)
 float64 = DType("float64", "Double", np.float64, FLOATING)
 complex64 = DType("complex64", "ComplexFloat", np.complex64, COMPLEX)
 complex128 = DType("complex128", "ComplexDouble", np.complex128, COMPLEX)
+
+int4 = DType("int4", "Int4", ml_dtypes.int4, INTEGRAL)
+uint4 = DType("uint4", "UInt4", ml_dtypes.uint4, INTEGRAL)
+"""Types of ONNX models alone, which tensors do not hold: they hold such integers as int8 and uint8."""
 
 ALL = (bool_, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64, complex64, complex128)
 """The types that operators compute in."""
@@ -191,7 +195,7 @@ def promote(a: DType, b: DType) -> DType:
         low, high = (a, b) if a.category < b.category else (b, a)
         return complex128 if high is complex64 and low is float64 else high
     if a.is_stored or b.is_stored:
-        raise DTypeError(f"{a.name} and {b.name} have no common type; cast one of the tensors to the other's dtype first")
+        raise DTypeError(f"{a.name} and {b.name} have no common type; cast one of the tensors to the other's dtype")
     if {a, b} == {float16, bfloat16}:
         return float32
     if uint8 in (a, b):

@@ -22,7 +22,7 @@ class TrainingMode(enum.Enum):
 
 
 class OperatorExportTypes(enum.Enum):
-    """Ways to write operators; there is one, with ONNX's."""
+    """Ways to write operators that ONNX does not know: not at all, or with any of the others in a domain of their own."""
 
     ONNX = 0
     ONNX_ATEN = 1
@@ -34,8 +34,8 @@ def export(
     model: Any, args: Any = (), f: Any = None, *, kwargs: Mapping[str, Any] | None = None, verbose: Any = None,
     input_names: Sequence[str] | None = None, output_names: Sequence[str] | None = None,
     opset_version: int | None = None, dynamic_axes: Any = None, training: Any = TrainingMode.EVAL,
-    keep_initializers_as_inputs: bool | None = False, do_constant_folding: bool = True, verify: bool = True,
-    **others: Any,
+    keep_initializers_as_inputs: bool | None = False, do_constant_folding: bool = True,
+    operator_export_type: Any = OperatorExportTypes.ONNX, verify: bool = True, **others: Any,
 ) -> ExportReport:  # fmt: skip
     """Export a function or module as an ONNX model.
 
@@ -52,6 +52,7 @@ def export(
         training: Whether the module is exported as it trains.
         keep_initializers_as_inputs: Let runs override parameters.
         do_constant_folding: Compute now what depends on weights alone, and fold batch norms into convolutions.
+        operator_export_type: Whether operators that ONNX does not know are written in a domain of their own.
         verify: Run the model and compare.
         others: Accepted and ignored: choices of PyTorch's exporter.
 
@@ -71,6 +72,7 @@ def export(
             model, args, path, kwargs=kwargs, input_names=input_names, output_names=output_names,
             dynamic_axes=dynamic_axes, opset_version=opset_version, verify=verify, training=_trains(model, training),
             keep_initializers_as_inputs=bool(keep_initializers_as_inputs), fold=do_constant_folding,
+            fallthrough=operator_export_type not in (None, OperatorExportTypes.ONNX, OperatorExportTypes.ONNX.value),
         )  # fmt: skip
     if verbose:
         print(report)

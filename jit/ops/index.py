@@ -714,4 +714,12 @@ windows
 bartlett_window: jit
 blackman_window: jit
 kaiser_window: jit
+quantization
+_fake_quantize:
+fake_quantize_per_tensor_affine: jit
+fake_quantize_per_channel_affine: jit
+quantize_per_tensor:
+quantize_per_channel:
+dequantize_per_tensor:
+dequantize_per_channel:
 """

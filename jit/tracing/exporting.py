@@ -45,8 +45,8 @@ def export_onnx(
     kwargs: Mapping[str, Any] | None = None, input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None, dynamic_axes: DynamicAxes | None = None,
     opset_version: int | None = None, stage: int = 0, training: bool = False, verify: bool = True,
-    keep_initializers_as_inputs: bool = False, fold: bool = True, external_data: str = "auto",
-    metadata: Mapping[str, str] | None = None,
+    keep_initializers_as_inputs: bool = False, updates_as_outputs: bool = False, fold: bool = True,
+    fallthrough: bool = False, external_data: str = "auto", metadata: Mapping[str, str] | None = None,
 ) -> ExportReport:  # fmt: skip
     """Export a function or module as an ONNX model.
 
@@ -68,7 +68,12 @@ def export_onnx(
         training: Export modules as they train; otherwise they are put in evaluation mode for the export.
         verify: Run the model with onnxruntime on `args`, and on a second size of every dynamic axis, and compare.
         keep_initializers_as_inputs: Let runs override parameters.
+        updates_as_outputs: Export what the function writes to, such as the parameters and the optimizer's state in a
+            training step: `w.new` is the output for the new value of `w`, and `w` an input that holds the present one
+            if it is left out. The state itself stays as it is.
         fold: Compute now what depends on weights alone, and make batch norms part of the convolutions before them.
+        fallthrough: Write operators that ONNX does not know as ones of a domain of their own, `aten::roll`, and list them
+            in the report; such a model is not verified.
         external_data: "auto" (a file beside the model above 1.5 GB), "always" or "never".
         metadata: Texts by their keys, kept with the model.
 
@@ -87,16 +92,21 @@ def export_onnx(
     if path is not None:
         check_target(path)
     function, owner = unwrapped(fn_or_module)
+    if updates_as_outputs and stage > 0:
+        raise UsageError(f"stage {stage} is a derivative, which updates nothing; leave updates_as_outputs or stage out")
     call = _ExportCall(function, owner, *_separate(_as_arguments(args), dict(kwargs or {})))
+    call = call._replace(gradients=updates_as_outputs and context.GRAD_ENABLED.get())
     with _evaluation(Surroundings(function, owner), training):
         try:
             recording = _recorded(call, stage)
         except AutogradError:  # it differentiates inside
-            if stage > 0:
+            if stage > 0 or call.gradients:
                 raise
             call = call._replace(gradients=True)
             recording = _recorded(call, stage)
         _refuse_caught(recording, bool(dynamic_axes))
+        if updates_as_outputs:
+            _refuse_changes(recording)
         if recording.effects.moves:
             raise ExportError(
                 "the function makes another view of its argument in place, as t_() and unsqueeze_() do, and a model "
@@ -110,10 +120,10 @@ def export_onnx(
         exported = _exported(
             recording, graph, opset_version=opset_version, stage=stage, input_names=input_names,
             output_names=output_names, dynamic_axes=dynamic_axes,
-            keep_initializers_as_inputs=keep_initializers_as_inputs, fold=fold,
-            metadata=metadata,
+            keep_initializers_as_inputs=keep_initializers_as_inputs, updates_as_outputs=updates_as_outputs, fold=fold,
+            fallthrough=fallthrough, metadata=metadata,
         )  # fmt: skip
-        exported.report.warnings += _forgotten(recording)
+        exported.report.warnings += () if updates_as_outputs else _forgotten(recording)
         if verify:
             _verify(exported, call, recording, graph, stage)
     if path is not None:
@@ -208,7 +218,7 @@ def _recorded(call: _ExportCall, stage: int) -> Recording:
     """The recording of the function from its present state, which is there again afterwards."""
     traced = TracedFunction(call.function, call.owner, optimize=False)
     traced.keep_examples, traced.open_sizes = True, stage == 0
-    with call.preserved(), context.tracing(None), context.set_grad_enabled(stage > 0 or call.gradients):
+    with call.preserved(), context.tracing(None), context.set_grad_enabled(stage > 0 or call.gradients), _exporting():
         result = traced(*call.arguments, **call.options)
         recording = traced._last
         if recording is None:
@@ -219,6 +229,16 @@ def _recorded(call: _ExportCall, stage: int) -> Recording:
     return recording
 
 
+@contextmanager
+def _exporting() -> Iterator[None]:
+    """Within this block, what is recorded becomes a model."""
+    token = context.EXPORTING.set(True)
+    try:
+        yield
+    finally:
+        context.EXPORTING.reset(token)
+
+
 def _refuse_caught(recording: Recording, varies: bool) -> None:
     """ExportError if the function has caught an error, and no node of the graph says when it comes."""
     where = recording.trace.impurity.caught or (recording.trace.impurity.one_size if varies else None)
@@ -226,6 +246,17 @@ def _refuse_caught(recording: Recording, varies: bool) -> None:
         raise ExportError(
             f"at {where}: the function catches an error of a check in Python, and the model would go the traced way "
             "for all inputs; check the operands beforehand"
+        )
+
+
+def _refuse_changes(recording: Recording) -> None:
+    """ExportError if the function changes what is no tensor: the next call would be another one than the model."""
+    impurity = recording.trace.impurity
+    changed = [deed for deed in (impurity.reason or "", *impurity.deeds) if deed.startswith("changed ")]
+    if changed:
+        raise ExportError(
+            f"the call {changed[0]}, which a model does not; let the first call, which makes the state of an optimizer, "
+            "run before the export, and keep other changes out of the function"
         )
 
 
@@ -308,6 +339,9 @@ def _names_of_results(recording: Recording) -> list[str | None]:
 
 
 def _verify(exported: Exported, call: _ExportCall, recording: Recording, graph: Graph, stage: int) -> None:
+    if exported.fell:
+        exported.report.warnings.append("runtimes do not know all of its operators, so the outputs were not compared")
+        return
     if exported.report.is_random:
         exported.report.warnings.append("the model draws random numbers, so its outputs were not compared")
         return
@@ -316,9 +350,10 @@ def _verify(exported: Exported, call: _ExportCall, recording: Recording, graph: 
         sizes = [None, *_other_sizes(exported, names)]
         runs = [_stage_run(recording, graph, stage, each) for each in sizes]
     else:
-        runs = [_run(call, sized) for sized in _sizes(call, exported, names)]
+        watch = partial(_written, exported, recording, names)
+        runs = [_run(call, sized, watch) for sized in _sizes(call, exported, names)]
         if recording.trace.scalars.left_open:
-            runs += _of_other_data(call)
+            runs += _of_other_data(call, watch)
 
     def noisy(index: int) -> list[Any]:
         if stage > 0:
@@ -326,7 +361,7 @@ def _verify(exported: Exported, call: _ExportCall, recording: Recording, graph: 
         leaves, structure = flatten((call.arguments, call.options))
         arrays = zip(leaves, runs[index][0], strict=True)
         try:
-            return _run(call, unflatten(structure, [_like(leaf, shaken(array)) for leaf, array in arrays]))[1]
+            return _run(call, unflatten(structure, [_like(leaf, shaken(array)) for leaf, array in arrays]), watch)[1]
         except Exception:  # the function does not take them, so there is nothing to be learned
             return runs[index][1]
 
@@ -337,15 +372,30 @@ def _verify(exported: Exported, call: _ExportCall, recording: Recording, graph: 
         tolerances=coarsened({v.type.dtype for v in graph.values if isinstance(v.type, TensorType)}),
         intermediates=lambda index: _intermediates(exported, recording, graph, index),
         noisy=noisy,
+        amplified=len(exported.updated),
     )
     exported.report.verified = found.for_report()
 
 
-def _run(call: _ExportCall, given: Any) -> tuple[list[Any], list[Any]]:
-    """The arrays of some arguments, and what the function makes of them, which changes nothing else."""
-    before = [HOST.taken(tensor._array.copy()) for tensor in flatten(given)[0]]
+def _run(call: _ExportCall, given: Any, watch: Callable[[list[Any]], list[Any]]) -> tuple[list[Any], list[Any]]:
+    """The arrays of some arguments, and what the function makes of them, which changes nothing else.
+
+    Args:
+        call: The call.
+        given: Other arguments.
+        watch: Tells of the leaves of the arguments which tensors are looked at afterwards.
+    """
+    tensors = flatten(given)[0]
+    before = [HOST.taken(tensor._array.copy()) for tensor in tensors]
     with call.preserved(), context.set_grad_enabled(call.gradients):
-        return before, _outputs(call.function(*given[0], **given[1]))
+        outputs = _outputs(call.function(*given[0], **given[1]))
+        return before, outputs + _outputs(watch(tensors))
+
+
+def _written(exported: Exported, recording: Recording, names: Sequence[str], given: Sequence[Any]) -> list[Any]:
+    """The tensors whose new values are outputs of the model: captured ones, or among those that are given."""
+    captured = {capture.value.name: capture.owner for capture in recording.trace.captures.found}
+    return [{**captured, **dict(zip(names, given, strict=False))}[name] for name in exported.updated]
 
 
 def _outputs(result: Any) -> list[Any]:
@@ -371,11 +421,11 @@ def _other_sizes(exported: Exported, names: Sequence[str]) -> Iterator[list[dict
         yield [{dim: sizes[axis] for dim, axis in exported.axes[name].items()} for name in names]
 
 
-def _of_other_data(call: _ExportCall) -> Iterator[tuple[list[Any], list[Any]]]:
+def _of_other_data(call: _ExportCall, watch: Callable[[list[Any]], list[Any]]) -> Iterator[tuple[list[Any], list[Any]]]:
     """Inputs with other elements, and what becomes of them: sizes that depend on elements are others there."""
     for pick in (lambda i: i // 2, lambda i: -1 - i // 2, lambda i: i * 0):
         try:
-            yield _run(call, _mapped((call.arguments, call.options), partial(_picked, pick)))
+            yield _run(call, _mapped((call.arguments, call.options), partial(_picked, pick)), watch)
         except Exception:  # not every selection makes sense to every function
             continue
 

@@ -51,7 +51,7 @@ def fails(x):
 class Opaque(jit.autograd.Function):
     @staticmethod
     def forward(ctx, x):
-        return x * 2
+        return jit.from_numpy(x.detach().numpy() * 2)
 
     @staticmethod
     def backward(ctx, g):
@@ -61,6 +61,15 @@ class Opaque(jit.autograd.Function):
 def opaque(x):
     y = Opaque.apply(x)
     return y + Opaque.apply(y)
+
+
+def of_a_dict(d, y):
+    return d["a"] * 2 + d["inner"]["b"] + y
+
+
+def count(x, total=jit.zeros(3)):
+    total.add_(x)
+    return total.sum()
 
 
 example_inputs = (jit.ones(2, 3),)
@@ -100,6 +109,28 @@ def test_inputs_come_as_specs_and_files(folder):
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["inputs"] == {"x": "float32 (4, 3)", "y": "float32 (4, 3)"}
+
+
+def test_inputs_in_a_dict_are_named_by_its_keys(folder):
+    inputs = [word for name in ("d.a", "d.inner.b", "y") for word in ("-i", f"{name}=float32[3]")]
+    done = jit_command(folder, "export-onnx", "program.py:of_a_dict", "-o", "m.onnx", "--json", *inputs)
+    assert done.returncode == 0, done.stderr
+    assert list(json.loads(done.stdout)["inputs"]) == ["d.a", "d.inner.b", "y"]
+    done = jit_command(folder, "export-onnx", "program.py:of_a_dict", "-o", "m.onnx", *inputs, "-i", "d=float32[3]")
+    assert done.returncode == 2 and "'d' is given twice" in done.stderr
+
+
+def test_what_is_not_in_onnx_falls_through_on_request(folder):
+    done = jit_command(folder, "export-onnx", "program.py:opaque", "-o", "m.onnx", "--fallthrough")
+    assert done.returncode == 0, done.stderr
+    assert "python::Opaque" in done.stdout
+
+
+def test_new_state_is_an_output_on_request(folder):
+    options = ("-i", "x=float32[3]", "-i", "total=float32[3]", "--updates-as-outputs", "--json")
+    done = jit_command(folder, "export-onnx", "program.py:count", "-o", "m.onnx", *options)
+    assert done.returncode == 0, done.stderr
+    assert list(json.loads(done.stdout)["outputs"]) == ["output", "total.new"]
 
 
 def test_inspect_prints_the_graph_and_saves_it(folder):
@@ -262,6 +293,15 @@ model = nn.Sequential(
 
 def make():
     return nn.Sequential(nn.Linear(3, 4), nn.Tanh())
+
+
+def of_a_dict(d, y):
+    return d["a"] * 2 + d["inner"]["b"] + y
+
+
+def count(x, total=jit.zeros(3)):
+    total.add_(x)
+    return total.sum()
 
 
 example_inputs = (jit.ones(2, 3),)

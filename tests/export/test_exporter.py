@@ -334,8 +334,8 @@ def test_all_obstacles_are_named_at_once():
         "  aten::no_such_op at model.py:3 in forward: no ONNX form of it is known; "
         "give one with jit.export.register_symbolic('aten::no_such_op', ...)",
         "  aten::tril at model.py:4 in forward: Trilu is in ONNX from opset 14 on; opset_version=14 would do",
-        "  ^Clip at model.py:5 in forward: a Python function is opaque to ONNX; "
-        "give it a static method `symbolic(g, *arguments)`",
+        "  ^Clip at model.py:5 in forward: a Python function that computes by other means than operators is opaque to "
+        "ONNX; give it a static method `symbolic(g, *arguments)`",
     ]
 
 

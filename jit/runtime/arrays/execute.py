@@ -266,7 +266,7 @@ def _run_random(op: Op, values: Sequence[Any], state: Any, library: ArrayLibrary
 
 
 def _is_plain(op: Op, values: Sequence[Any], array: Any) -> bool:
-    """Whether an operator takes its operands as they are: none are floats of 8 or 16 bits, none are cast to a common dtype."""
+    """Whether an operator takes its operands as they are: none are narrow floats, none are cast to a common dtype."""
     dtype, several = None, False
     for index in op.tensors:
         value = values[index]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from jit.eager import context, dispatch
@@ -34,16 +34,37 @@ def record_composite(trace: RecordingTrace, op: Op, values: Sequence[Any]) -> An
     Parts that `autocast` casts for stand for themselves, see Note [Regions] in jit.eager.autocasting.
     """
     operands, attributes = op.split([trace.operand(v) for v in values])
+    casts = COUNT.get()
+
+    def is_itself() -> bool:
+        return COUNT.get() == casts  # else its parts compute something else than what the composite says elsewhere
+
+    return record_over(trace, op.name, operands, attributes, lambda: dispatch.run(op, values), is_itself)
+
+
+def record_over(
+    trace: RecordingTrace, kind: str, operands: Any, attributes: dict[str, Any], run: Callable[[], Any],
+    is_itself: Callable[[], bool] = lambda: True,
+) -> Any:  # fmt: skip
+    """Record what a function does, then a node over that, which takes over its outputs; see Note [Folding].
+
+    Args:
+        trace: The trace.
+        kind: The kind of the node.
+        operands: Its operands, from before the function runs.
+        attributes: Its attributes.
+        run: The function, which returns a tensor or several.
+        is_itself: Whether there is to be such a node, once the function has run.
+    """
     last, roots, states = trace.graph._last, trace.memory.roots(), dict(trace.randomness.states)
     scope = context.SCOPE.get()
-    casts = COUNT.get()
-    result = dispatch.run(op, values)
-    if COUNT.get() != casts:  # its parts compute something else than what the composite says elsewhere
+    result = run()
+    if not is_itself():
         return result
     parts = nodes_after(trace.graph, last)
     changes = _changes(trace, {v for node in parts for v in node.outputs}, result, roots, states)
     if any(changes):
-        node = _node_over(trace, op, operands, attributes, parts)
+        node = _node_over(trace, kind, operands, attributes, parts)
         node.scope = scope
         composite = Composite(node, parts, [])
         _hand_over(trace, composite, changes)
@@ -69,13 +90,15 @@ def _changes(
     return Changes(fresh, moved, drawn)
 
 
-def _node_over(trace: RecordingTrace, op: Op, operands: Any, attributes: dict[str, Any], parts: Sequence[Node]) -> Node:
+def _node_over(
+    trace: RecordingTrace, kind: str, operands: Any, attributes: dict[str, Any], parts: Sequence[Node]
+) -> Node:
     """The composite's node behind its parts; what they use besides its operands is an attribute of it."""
-    node = trace.graph.create(op.name, operands, attributes)
+    node = trace.graph.create(kind, operands, attributes)
     own = {*node.inputs, *(v for part in parts for v in part.outputs)}
     extra = tuple(v for v in dict.fromkeys(v for part in parts for v in part.inputs) if v not in own)
     if extra:
-        node = trace.graph.create(op.name, operands, {**attributes, "extra": extra})
+        node = trace.graph.create(kind, operands, {**attributes, "extra": extra})
     trace.graph.insert(node)
     trace.tape.mark(node)
     return node

@@ -13,6 +13,8 @@ from jit.eager import context, dispatch
 from jit.eager.proxies import TracedScalar
 from jit.eager.tensors import Tensor
 from jit.eager.watch import pause, resume
+from jit.export.opsets import OPSETS
+from jit.export.registration import registered
 from jit.ir import HANDLE, Value
 from jit.ir.errors import EscapedTracerError, TraceError
 from jit.ir.graph import leaves
@@ -28,7 +30,18 @@ from .writes import assign, keep_original
 
 
 def record_function(trace: RecordingTrace, function: Any, args: Sequence[Any]) -> Any:
-    """Run an autograd.Function and record it as a PythonOp: opaque, with a Handle if it has a backward to run."""
+    """Run an autograd.Function and record it as a PythonOp: opaque, with a Handle if it has a backward to run.
+
+    For a model, which has no such nodes, what it does is recorded, if it is done in operators and has no ONNX form.
+    """
+    if context.EXPORTING.get() and not _has_symbolic(function):
+        hook = pause()
+        try:
+            return function._run(args, only_tensors=False)[0]
+        except EscapedTracerError as error:  # it computes by foreign code
+            trace.forgive(error)
+        finally:
+            resume(hook)
     hook = pause()  # it may do as it likes: it runs in every call
     try:
         return _run_and_record(trace, function, args)
@@ -37,6 +50,11 @@ def record_function(trace: RecordingTrace, function: Any, args: Sequence[Any]) -
         raise
     finally:
         resume(hook)
+
+
+def _has_symbolic(function: Any) -> bool:
+    """Whether the user says what a Function becomes in a model."""
+    return hasattr(function, "symbolic") or registered(f"^{function.__name__}", OPSETS[-1])[0] is not None
 
 
 def _run_and_record(trace: RecordingTrace, function: Any, args: Sequence[Any]) -> Any:
