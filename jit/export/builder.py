@@ -103,6 +103,13 @@ class OnnxCall:
     origin: Origin = field(default_factory=Origin)
 
 
+def _without_saturation(dtype: DType) -> dict[str, Any]:
+    """The attributes by which a cast rounds as tensors do: what floats of 8 bits cannot say is infinite, or NaN."""
+    if not (dtype.is_floating_point and dtype.is_stored):
+        return {}
+    return {"saturate": 0, "round_mode": "nearest"} if dtype is dtypes.float8_e8m0fnu else {"saturate": 0}
+
+
 class OnnxBuilder:
     """Makes ONNX nodes for one opset, in order."""
 
@@ -201,7 +208,7 @@ class OnnxBuilder:
         if x.constant is not None:
             with np.errstate(all="ignore"):
                 return self.constant(x.constant.astype(dtype.numpy))
-        return self.op("Cast", x, to=dtype)
+        return self.op("Cast", x, to=dtype, **_without_saturation(dtype))
 
     def pairs(self, x: OnnxProxy) -> OnnxProxy:
         """A complex tensor as real numbers: both parts in a last dim of size 2."""

@@ -159,7 +159,6 @@ def test_classes_are_allowed_by_name():
     ("name", "reason"),
     [
         ("quantized", "a quantized tensor; save its dequantize"),
-        ("float8", "torch.float8_e4m3fn, which tensors do not have"),
         ("meta", "a tensor without elements"),
         ("program", "a program of TorchScript; torch.jit.load"),
         ("call", "subprocess.call, which is not data"),

@@ -24,8 +24,6 @@ UNKNOWN = {
     "test_ai_onnx_ml": "decision trees, labels and the like of ai.onnx.ml",
     "test_adam": "preview.training", "test_adagrad": "preview.training", "test_momentum": "preview.training",
     "test_nesterov": "preview.training", "test_gradient_of": "preview.training",
-    "test_bitwise_not_3d": "arithmetic of tensors in uint16",
-    "test_pow_types_float32_uint": "powers of float32 by uint32 and uint64",
 }  # fmt: skip
 """Beginnings of names of cases that are refused, and why."""
 RANDOM = ("test_bernoulli", "test_training_dropout")

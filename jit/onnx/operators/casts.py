@@ -8,8 +8,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from jit.eager.namespace import F
 from jit.export.opsets import DTYPES
-from jit.ir.dtypes import DType
+from jit.ir.dtypes import DType, float32
 from jit.ir.errors import Error, ModelError
 
 from ..table import Tensor, operator
@@ -66,6 +67,8 @@ def constant(
 
 # -- casts ---------------------------------------------------------------------------------------------------------
 
+_POWERS = "float8_e8m0fnu"
+"""Powers of two, to which ONNX rounds in several ways."""
 _SATURATED = {
     "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float6_e2m3fn", "float6_e3m2fn",
     "float4_e2m1fn",
@@ -75,7 +78,7 @@ _SATURATED = {
 def cast_array(array: np.ndarray, dtype: np.dtype[Any], saturate: bool = True, rounding: str = "up") -> np.ndarray:
     """An array in another element type, as ONNX converts: small floats stay within their range."""
     with np.errstate(all="ignore"):
-        if dtype.name == "float8_e8m0fnu":
+        if dtype.name == _POWERS:
             return _powers_of_two(array, saturate, rounding)
         if dtype.name in _SATURATED:
             return _small_floats(array, dtype, saturate)
@@ -83,7 +86,7 @@ def cast_array(array: np.ndarray, dtype: np.dtype[Any], saturate: bool = True, r
             return _few_bits(array, dtype)
         if array.dtype.kind in "OUS" or dtype.kind in "OUS":
             return _with_texts(array, dtype)
-        if array.dtype.name in (*_SATURATED, "float8_e8m0fnu"):
+        if array.dtype.name in (*_SATURATED, _POWERS):
             array = array.astype(np.float32)
         return array.astype(dtype)
 
@@ -130,13 +133,19 @@ def _converted(x: Any, dtype: np.dtype[Any], saturate: bool, rounding: str) -> A
         kind = float if dtype.kind == "f" else (lambda v: v // 1 if x.dtype.kind == "f" else v)
         return Known(np.frompyfunc(lambda v: v * 1.0 if kind is float else kind(v), 1, 1)(x.array), dtype)
     own = own_dtype(dtype)
-    if isinstance(x, Tensor) and own is not None:
-        return _cast_tensor(x, own)
+    if isinstance(x, Tensor) and own is not None and dtype.name != _POWERS:
+        return cast_tensor(x, own, saturate)
     return result(cast_array(array_of(x), dtype, saturate, rounding))
 
 
-def _cast_tensor(x: Tensor, dtype: Any) -> Tensor:
-    return x if x.dtype is dtype else x.to(dtype)
+def cast_tensor(x: Tensor, dtype: DType, saturate: bool = True) -> Tensor:
+    """A tensor in another dtype; floats of 8 bits stay within their range if they `saturate`."""
+    if x.dtype is dtype:
+        return x
+    if saturate and dtype.name in _SATURATED:
+        largest = float(ml_dtypes.finfo(dtype.numpy).max)  # type: ignore[no-untyped-call]
+        x = F.clamp(x.to(float32), -largest, largest)
+    return x.to(dtype)
 
 
 def own_dtype(dtype: np.dtype[Any] | None) -> DType | None:
@@ -148,8 +157,8 @@ def own_dtype(dtype: np.dtype[Any] | None) -> DType | None:
 
 
 def is_foreign(dtype: np.dtype[Any] | None) -> bool:
-    """Whether elements of this type are known and tensors do not have them."""
-    return dtype is not None and own_dtype(dtype) is None
+    """Whether elements of this type are known and tensors do not have them, or do not round to them as models do."""
+    return dtype is not None and (own_dtype(dtype) is None or dtype.name == _POWERS)
 
 
 @operator("Cast", on_data=lambda attributes, _: is_foreign(_target(attributes.get("to", 0))))

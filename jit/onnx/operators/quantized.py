@@ -18,7 +18,7 @@ from jit.ir.errors import ModelError
 
 from ..table import Tensor, operator
 from ..values import Known, as_tensor, tensor_dtype
-from .casts import array_of, cast_array, is_foreign, numpy_dtype, own_dtype
+from .casts import array_of, cast_array, cast_tensor, is_foreign, numpy_dtype, own_dtype
 from .products import conv
 
 # -- element types -------------------------------------------------------------------------------------------------
@@ -54,7 +54,7 @@ def _stored(quotient: Tensor, zero_point: Tensor | None, dtype: np.dtype[Any], s
     moved = quotient if zero_point is None else quotient + zero_point
     if _is_integral(dtype):
         moved = F.clamp(moved, *_range(dtype))
-    return Known(cast_array(array_of(moved), dtype, saturate)) if own is None else moved.to(own)
+    return Known(cast_array(array_of(moved), dtype, saturate)) if own is None else cast_tensor(moved, own, saturate)
 
 
 # -- there and back ------------------------------------------------------------------------------------------------
@@ -97,7 +97,7 @@ def dequantize(
     x: Any, scale: Any, zero_point: Any, *, axis: int = 1, block_size: int = 0, output_dtype: int = 0
 ) -> Tensor:
     dtype = own_dtype(numpy_dtype(output_dtype) if output_dtype else _dtype_of(scale))
-    if dtype is None:
+    if dtype is None or dtype.is_stored:
         raise ModelError("DequantizeLinear with a scale of such elements needs output_dtype")
     x = _wide(x)
     if zero_point is not None:
