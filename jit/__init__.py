@@ -86,7 +86,7 @@ __all__ = [
     "EscapedTracerError", "ExportError", "Generator", "GraphError", "ParseError", "SchemaError", "ShapeError", "Size",
     "Tensor", "TraceError", "UsageError", "Variable", "VerificationError", "amp",
     "are_deterministic_algorithms_enabled", "as_tensor", "asarray", "autocast", "autograd", "backends", "bfloat16",
-    "bool", "channels_last", "channels_last_3d", "checkpoint", "checkpoint_sequential", "complex128", "complex64",
+    "bool", "channels_last", "channels_last_3d", "checkpoint", "checkpoint_sequential", "complex128", "complex64", "cond",
     "contiguous_format", "cpu", "default_generator", "double", "dtype", "e", "enable_grad", "finfo", "float",
     "float16", "float32", "float64", "from_dlpack", "from_file", "from_numpy", "frombuffer", "get_autocast_dtype",
     "get_rng_state", "grad", "half", "iinfo", "inf", "inference_mode", "initial_seed", "int", "int16", "int32",
@@ -102,6 +102,7 @@ __all__ = [
 _load, _loadable = _late(
     __name__,
     {
+        "autograd.control_flow": "cond map scan while_loop",
         "autograd.differentiation": "grad",
         "autograd.recomputing": "checkpoint checkpoint_sequential",
         "compiler": "compile",

@@ -1,0 +1,82 @@
+"""`GraphProgram`: a sub-graph as a function of tensors, whose operators run as if the user had called them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from jit.eager import context, dispatch
+from jit.eager.autocasting import autocasting
+from jit.eager.generators import Generator
+from jit.eager.tensors import Tensor, tensor_of
+from jit.ir import Graph, Node, Op, Value, find
+from jit.ir.control import is_control
+from jit.ir.graph import map_template
+from jit.ir.inference import SIZES
+from jit.ir.scalars import scalar_function
+from jit.runtime.arrays.libraries import is_array
+
+
+class GraphProgram:
+    """A graph without stages as a function of tensors and numbers: derivatives and traces follow what it does."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+
+    def __call__(self, inputs: Sequence[Any]) -> list[Any]:
+        environment: dict[Value, Any] = dict(zip(self.graph.inputs, inputs, strict=True))
+        with autocasting(None):
+            for node in self.graph.nodes:
+                if node.kind == "prim::Guard":  # what it says is so: it is about sizes, which a call has in its key
+                    continue
+                token = context.SOURCE.set(node.source)
+                try:
+                    results = _results(node, environment)
+                finally:
+                    context.SOURCE.reset(token)
+                environment.update(zip(node.outputs, results, strict=True))
+        return [environment[value] if isinstance(value, Value) else value for value in self.graph.outputs]
+
+
+def _results(node: Node, environment: dict[Value, Any]) -> Sequence[Any]:
+    def lookup(leaf: Any) -> Any:
+        return environment[leaf] if isinstance(leaf, Value) else leaf
+
+    operands = [map_template(lookup, item) for item in node.operands]
+    if is_control(node):
+        from .control_flow import flow_of, run_flow
+
+        return run_flow(flow_of(node), operands)
+    op = find(node.kind)
+    if op is not None:
+        resolved = {k: node.resolve(v) for k, v in node.attributes.items() if k not in ("body", "extra")}
+        return _run(op, [map_template(lookup, item) for item in op.join(node.operands, resolved)])
+    if node.kind in SIZES:
+        return [operands[0].shape[node.attributes["dim"]]]
+    if node.kind == "prim::item":
+        return [operands[0].item()]
+    if node.kind == "prim::Constant":
+        return [_constant(node.attribute("value"))]
+    function = scalar_function(node.kind)
+    assert function is not None, node.kind
+    return [function.python(*operands)]
+
+
+def _run(op: Op, values: list[Any]) -> list[Any]:
+    if op.kind != "random":
+        return dispatch.unpack(dispatch.call(op, values))
+    at = next(i for i, a in enumerate(op.arguments) if a.type.base == "Generator")
+    generator = Generator()
+    generator.state = values[at]
+    values[at] = generator
+    return [*dispatch.unpack(dispatch.call(op, values)), generator.state]
+
+
+def _constant(value: Any) -> Any:
+    if not is_array(value):
+        return value
+    made: Tensor = tensor_of(value.copy())
+    trace = context.TRACE.get()
+    if trace is not None:
+        trace.constant(made, "a constant of a branch or a step")
+    return made
