@@ -233,6 +233,7 @@ class SizeNamer:
                 self.numbers[formal] = self.numbers[actual]
         for part in list(body.nodes):
             self.visit(part)
+        self.rewrite(body.stages[0].result)
         return [value.type if isinstance(value, Value) else None for value in body.outputs]
 
     def _agree(self, node: Node, found: Sequence[Sequence[Type | None]]) -> None:

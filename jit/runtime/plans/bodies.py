@@ -15,6 +15,7 @@ import numpy as np
 
 from jit.ir import Graph, TensorType, dtypes
 from jit.ir.collector import collector_resting
+from jit.passes.support.symbolic_sizes import forget_sizes
 
 from ..arrays.control import Body
 from ..arrays.interpreter import Host, interpreted
@@ -62,6 +63,7 @@ class PlannedBody:
 
     def _planned(self, values: Sequence[Any]) -> Body:
         graph = self.graph.clone()
+        forget_sizes(graph)
         for formal, value in zip(graph.inputs, values, strict=True):
             if isinstance(value, np.ndarray):
                 formal.type = _type_of(value)

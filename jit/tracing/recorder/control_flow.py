@@ -15,6 +15,7 @@ from jit.eager.watch import pause, resume, resumed
 from jit.ir import Graph, Node, TensorType, Type, Value
 from jit.ir.control import IF, LOOP, SCAN, SUBGRAPHS, carried, scanned, stacked
 from jit.ir.errors import TraceError
+from jit.passes.support.symbolic_sizes import forget_sizes
 from jit.runtime.arrays.interpreter import Interpreter
 from jit.runtime.arrays.libraries import is_array
 
@@ -101,6 +102,9 @@ def _record(trace: RecordingTrace, flow: Flow, inputs: list[Any]) -> list[Any]:
         region.leave()
     _check_types(flow, graphs, leading)
     node = _node(trace, flow, graphs, leading, free)
+    if trace.scalars.open_sizes or trace.tape.elemental:  # what is inside must not rely on these
+        for graph in graphs:
+            forget_sizes(graph)
     given = [*inputs[: flow.leading], *(_thing(regions, value) for value in free)]
     found = Interpreter.run_node(node, [o._array if isinstance(o, Tensor) else concrete(o) for o in given])
     plain = [tensor_of(output) if is_array(output) else output for output in found]
