@@ -44,7 +44,7 @@ def _scanned(step: Body, values: Sequence[Any], first: int, rows: int, backwards
     length = len(xs[0])
     collected: list[Any] = []
     for at in reversed(range(length)) if backwards else range(length):
-        found = step([*state, *(x[at] for x in xs), *constant])
+        found = step([*state, *(x[at, ...] for x in xs), *constant])
         state = found[:first]
         collected = collected or [_places(length, row) for row in found[first:]]
         for place, row in zip(collected, found[first:], strict=True):

@@ -10,7 +10,7 @@ from jit.eager import context
 from jit.eager.generators import Generator
 from jit.eager.namespace import F
 from jit.eager.proxies import concrete
-from jit.eager.tensors import Tensor, tensor_of
+from jit.eager.tensors import Tensor, requires_grad, tensor_of, variable_of
 from jit.eager.watch import pause, resume, resumed
 from jit.ir import Graph, Node, TensorType, Type, Value
 from jit.ir.control import IF, LOOP, SCAN, SUBGRAPHS, carried, scanned, stacked
@@ -137,8 +137,8 @@ def _row(x: Tensor, backwards: bool) -> Tensor:
     """The row with which a step begins; zeros where there is none."""
     if not len(x._array):
         return F.zeros(x._array.shape[1:], dtype=x.dtype)
-    row: Tensor = tensor_of(x._array[-1 if backwards else 0])
-    row._requires_grad = False
+    row: Tensor = variable_of(x._array[-1 if backwards else 0, ...])
+    row._requires_grad = requires_grad(x)
     return row
 
 

@@ -190,5 +190,6 @@ def _is_smooth(tensor: Tensor) -> bool:
 
 
 def _own(tensor: Tensor) -> Tensor:
-    """A tensor of which a derivative is to be found: another one than that outside, whose history it may have."""
-    return F.alias(tensor) if requires_grad(tensor) else tensor.detach().requires_grad_()
+    """A tensor of which a derivative is to be found: an alias, since that outside may have a history that goes on."""
+    own: Tensor = F.alias(tensor)
+    return own if requires_grad(own) else own.requires_grad_()

@@ -133,9 +133,11 @@ class Region:
     @contextmanager
     def _open(self) -> Iterator[None]:
         self.trace.regions.open.append(self)
+        token = context.CASTS.set(None)  # what one branch has cast is not there for the other
         try:
             yield
         finally:
+            context.CASTS.reset(token)
             self.trace.regions.open.pop()
 
     def _owned(self, tensors: Sequence[Tensor]) -> list[Tensor]:
