@@ -98,7 +98,7 @@ def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried
     if trace is None:
         given = list(leaves)
         while goes_on(leaves):
-            leaves = step(leaves)
+            leaves = _like(leaves, step(leaves), "while_loop")
         return _apart(leaves, structure, given)
 
     def trip(values: Sequence[Any]) -> list[Any]:
@@ -181,7 +181,7 @@ def map(f: Callable[..., Any], xs: Any, *args: Any) -> Any:
 def _trace() -> Any:
     """The trace that records, if any; under `vmap`, functions run as Python does."""
     trace = context.TRACE.get()
-    return trace if hasattr(trace, "control_flow") else None
+    return None if hasattr(trace, "beneath") else trace
 
 
 class _Alike:
@@ -267,13 +267,27 @@ def _scanned(
     order = range(int(along[0].shape[0]))
     for at in reversed(order) if reverse else order:
         given = step([*state, *(x[at] for x in along)])
-        state = given[:count]
+        state = _like(state, given[:count], "scan")
         found.append(given[count:])
     if not found:
         rows = step([*state, *(F.zeros(x.shape[1:], dtype=x.dtype) for x in along)])[count:]
         return state, [F.zeros((0, *row.shape), dtype=row.dtype) for row in rows]
     columns = builtins.map(list, zip(*(found[::-1] if reverse else found), strict=True))
     return state, [F.stack(column) for column in columns]
+
+
+def _like(before: Sequence[Tensor], after: list[Tensor], title: str) -> list[Tensor]:
+    """What is carried after a step; ShapeError or KindError if it is not like what was carried before."""
+    for number, (a, b) in enumerate(zip(before, after, strict=True)):
+        if a.dtype is not b.dtype:
+            raise KindError(f"a step of {title} changes what it carries: value {number} is {_of(a)}, then {_of(b)}")
+        if a._array.shape != b._array.shape:
+            raise ShapeError(f"a step of {title} changes what it carries: value {number} is {_of(a)}, then {_of(b)}")
+    return after
+
+
+def _of(tensor: Tensor) -> str:
+    return f"{tensor.dtype.name}{list(tensor._array.shape)}"
 
 
 def _apart(leaves: Sequence[Tensor], structure: Structure, given: Any) -> Any:

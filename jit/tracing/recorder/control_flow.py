@@ -14,7 +14,7 @@ from jit.eager.tensors import Tensor, requires_grad, tensor_of, variable_of
 from jit.eager.watch import pause, resume, resumed
 from jit.ir import Graph, Node, TensorType, Type, Value
 from jit.ir.control import IF, LOOP, SCAN, SUBGRAPHS, carried, scanned, stacked
-from jit.ir.errors import TraceError
+from jit.ir.errors import TraceError, UsageError
 from jit.passes.support.symbolic_sizes import forget_sizes
 from jit.runtime.arrays.interpreter import Interpreter
 from jit.runtime.arrays.libraries import is_array
@@ -121,7 +121,7 @@ def _recorded(trace: RecordingTrace, flow: Flow, number: int, inputs: list[Any])
     region = Region(trace, flow.title, [*inputs[: flow.carried], *rows])
     try:
         region.record(lambda formals: program([*formals, *inputs[count:]]))
-    except TraceError:
+    except (TraceError, UsageError):
         raise
     except Exception as error:
         if flow.kind == IF and bool(concrete(inputs[0].item())) != (number == 0):
@@ -193,7 +193,7 @@ def _check_types(flow: Flow, graphs: Sequence[Graph], leading: Sequence[Value]) 
                     f"false_fn {b}; let both return the same dtypes and sizes"
                 )
         return
-    for number, (value, type) in enumerate(zip(leading[: flow.carried], found)):
+    for number, (value, type) in enumerate(zip(leading[: flow.carried], found), 0 if flow.kind == SCAN else -1):
         if not _are_alike(row_major_type(value), type):
             raise TraceError(
                 f"{at_line()}a step of {flow.title} changes what it carries: value {number} is {value.type} before and "
