@@ -89,7 +89,8 @@ def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried
 
     def step(tensors: Sequence[Any]) -> list[Any]:
         result = body_fn(*unflatten(structure, tensors))
-        return alike.noted(tuple(result) if isinstance(result, list) else result, "body_fn of while_loop returns")
+        found = alike.noted(tuple(result) if isinstance(result, list) else result, "body_fn of while_loop returns")
+        return _like(tensors, found, "while_loop")
 
     def goes_on(tensors: Sequence[Any]) -> Any:
         return _condition(cond_fn(*unflatten(structure, tensors)))
@@ -98,7 +99,7 @@ def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried
     if trace is None:
         given = list(leaves)
         while goes_on(leaves):
-            leaves = _like(leaves, step(leaves), "while_loop")
+            leaves = step(leaves)
         return _apart(leaves, structure, given)
 
     def trip(values: Sequence[Any]) -> list[Any]:
@@ -143,7 +144,8 @@ def scan(
         pair = combine_fn(unflatten(structure, values[:count]), unflatten(rows, values[count:]))
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             raise KindError("combine_fn of scan returns a pair: what to carry on, and a result")
-        return [*alike.noted(pair[0], "scan carries"), *results.noted(pair[1], "combine_fn of scan returns")]
+        carry = _like(values[:count], alike.noted(pair[0], "scan carries"), "scan")
+        return [*carry, *results.noted(pair[1], "combine_fn of scan returns")]
 
     trace = _trace()
     if trace is not None:
@@ -267,7 +269,7 @@ def _scanned(
     order = range(int(along[0].shape[0]))
     for at in reversed(order) if reverse else order:
         given = step([*state, *(x[at] for x in along)])
-        state = _like(state, given[:count], "scan")
+        state = given[:count]
         found.append(given[count:])
     if not found:
         rows = step([*state, *(F.zeros(x.shape[1:], dtype=x.dtype) for x in along)])[count:]

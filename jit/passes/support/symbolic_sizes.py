@@ -219,11 +219,11 @@ class SizeNamer:
 
         See Note [Control flow and sizes].
         """
+        for graph in node.subgraphs:
+            forget_sizes(graph)
         found = [self._results_of(node, graph.clone()) for graph in node.subgraphs]
         self._agree(node, found)
         self.give(node, output_types(node, found))
-        for graph in node.subgraphs:
-            forget_sizes(graph)
 
     def _results_of(self, node: Node, body: Graph) -> list[Type | None]:
         """The types of what a sub-graph gives; its nodes are named as those outside, and thrown away."""

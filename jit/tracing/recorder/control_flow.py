@@ -189,16 +189,21 @@ def _check_types(flow: Flow, graphs: Sequence[Graph], leading: Sequence[Value]) 
         for number, (a, b) in enumerate(zip(found, (value.type for value in graphs[1].outputs), strict=True)):
             if not _are_alike(a, b):
                 raise TraceError(
-                    f"{at_line()}the branches of cond return other tensors: result {number} of true_fn is {a}, and of "
-                    f"false_fn {b}; let both return the same dtypes and sizes"
+                    f"{at_line()}the branches of cond return other tensors: result {number} of true_fn is "
+                    f"{_words(a)}, and of false_fn {_words(b)}; let both return the same dtypes and sizes"
                 )
         return
-    for number, (value, type) in enumerate(zip(leading[: flow.carried], found), 0 if flow.kind == SCAN else -1):
+    for value, type in zip(leading[: flow.carried], found):
         if not _are_alike(row_major_type(value), type):
             raise TraceError(
-                f"{at_line()}a step of {flow.title} changes what it carries: value {number} is {value.type} before and "
-                f"{type} after it; let it return the same dtypes and sizes"
+                f"{at_line()}a step of {flow.title} changes what it carries: {_words(value.type)}, then {_words(type)}"
             )
+
+
+def _words(type: Type) -> str:
+    if not isinstance(type, TensorType) or type.dtype is None:
+        return str(type)
+    return f"{type.dtype.name}{list(type.shape or ())}"
 
 
 def _are_alike(a: Type, b: Type) -> bool:

@@ -9,7 +9,7 @@ from jit.eager import context, dispatch
 from jit.eager.autocasting import autocasting
 from jit.eager.generators import Generator
 from jit.eager.tensors import Tensor, tensor_of
-from jit.ir import Graph, Node, Op, Value, find
+from jit.ir import GENERATOR, Graph, Node, Op, Value, find
 from jit.ir.control import is_control
 from jit.ir.graph import map_template
 from jit.ir.inference import SIZES
@@ -47,6 +47,9 @@ def _results(node: Node, environment: dict[Value, Any]) -> Sequence[Any]:
         from .control_flow import flow_of, run_flow
 
         return run_flow(flow_of(node), operands)
+    body = node.attributes.get("body")
+    if isinstance(body, Graph) and any(value.type == GENERATOR for value in node.outputs):
+        return GraphProgram(body)([environment[value] for value in node.inputs])  # as itself it would draw anew
     op = find(node.kind)
     if op is not None:
         resolved = {k: node.resolve(v) for k, v in node.attributes.items() if k not in ("body", "extra")}
