@@ -1,8 +1,8 @@
 """Control flow over tensors: `cond`, `while_loop`, `scan` and `map`, with the signatures of PyTorch's operators.
 
-Outside of a trace they are what they say, in Python, and are differentiated as such. A trace records each of them as one
-node with both branches, or one step, so that a recording does not depend on what is in a predicate; see Note [Control
-flow] in `jit.ir.control`.
+Outside of a trace they are what they say, in Python, and are differentiated as such. A trace records each of them as
+one node with both branches, or one step, so that a recording does not depend on what is in a predicate; see Note
+[Control flow] in `jit.ir.control`.
 """
 
 from __future__ import annotations
@@ -106,7 +106,9 @@ def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried
         found = step(values[1:])
         return [_tensor_of(goes_on(found)), *found]
 
-    return unflatten(structure, trace.control_flow(LOOP, [trip], [_tensor_of(goes_on(leaves)), *leaves], len(leaves) + 1)[1:])
+    return unflatten(
+        structure, trace.control_flow(LOOP, [trip], [_tensor_of(goes_on(leaves)), *leaves], len(leaves) + 1)[1:]
+    )
 
 
 def scan(
@@ -196,7 +198,9 @@ class _Alike:
         """The tensors of a nest; UsageError if it has another structure than those before."""
         leaves, structure = _tensors(nest, what)
         if self.structure is not None and self.structure != structure:
-            raise UsageError(f"{self.complaint}: {_words(self.structure)} and {_words(structure)}; return the same nest")
+            raise UsageError(
+                f"{self.complaint}: {_words(self.structure)} and {_words(structure)}; return the same nest"
+            )
         self.structure = structure
         return leaves
 

@@ -321,12 +321,14 @@ class OnnxBuilder:
         self.proxies.update(zip(node.outputs, made, strict=True))
         return made
 
-    def node(self, call: OnnxCall, attributes: list[onnx_ir.Attr], types: Sequence[DType | None]) -> Sequence[OnnxProxy]:
+    def node(
+        self, call: OnnxCall, attributes: list[onnx_ir.Attr], types: Sequence[DType | None]
+    ) -> Sequence[OnnxProxy]:
         """The results of a node whose attributes are encoded; its inputs are not looked at."""
         return self._node("", call, attributes, types)
 
     def forget_sizes(self) -> Any:
-        """Forget which nodes hold sizes, since those to come are not seen outside; returns what `remember_sizes` takes."""
+        """Forget which nodes hold sizes, as those to come are not seen outside; returns what `remember_sizes` takes."""
         memory = self._sizes, self.sizes.memory()
         self._sizes = {}
         return memory

@@ -13,9 +13,9 @@ Note [Control flow]
                                                                 %y holds the rows y, one on the other
 
     So the outputs of a Loop are its first inputs after the last trip, those of a Scan its first `carried` inputs, and
-    the rows that its steps give; `reverse` goes from the last row to the first one. The values behind these inputs, such
-    as the parameters that a function has captured, are the same in every trip. What repeats has one type in all trips,
-    and branches give results of the same types.
+    the rows that its steps give; `reverse` goes from the last row to the first one. The values behind these inputs,
+    such as the parameters that a function has captured, are the same in every trip. What repeats has one type in all
+    trips, and branches give results of the same types.
 """
 
 from __future__ import annotations

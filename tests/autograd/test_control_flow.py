@@ -81,7 +81,11 @@ WRONG: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: jit.cond(True, lambda x: x, lambda x: x, X), jit.Error, "a tuple or a list of arguments, not a Tensor"),
     (lambda: jit.while_loop(lambda x: x, lambda x: (x,), (jit.tensor(1.0),)), jit.Error, "compare it"),
     (lambda: jit.while_loop(lambda x: True, lambda x: x, (X,)), jit.UsageError, r"tuple\(a tensor\) and a tensor"),
-    (lambda: jit.while_loop(lambda x: True, lambda x: (x[:1],), (X,)), jit.ShapeError, r"float32\[2\], then float32\[1"),
+    (
+        lambda: jit.while_loop(lambda x: True, lambda x: (x[:1],), (X,)),
+        jit.ShapeError,
+        r"float32\[2\], then float32\[1",
+    ),
     (lambda: jit.while_loop(lambda i: i < 3, lambda i: (i + 1,), (0,)), jit.Error, "carries tensors, and here is 0"),
     (lambda: jit.scan(lambda c, x: c, X, X), jit.Error, "returns a pair"),
     (lambda: jit.scan(lambda c, x: (c.double(), x), X, X), jit.Error, "changes what it carries"),

@@ -107,7 +107,9 @@ def test_loops_make_as_many_trips_as_they_need() -> None:
 def test_one_inside_of_another() -> None:
     def f(x: Any) -> Any:
         def step(c: Any, r: Any) -> Any:
-            c = jit.cond(r.sum() > c.sum(), lambda: c + r * x.shape[0], lambda: jit.cond(r[0] > 0, lambda: c - r, lambda: r))
+            c = jit.cond(
+                r.sum() > c.sum(), lambda: c + r * x.shape[0], lambda: jit.cond(r[0] > 0, lambda: c - r, lambda: r)
+            )
             return c, jit.while_loop(lambda y: y.abs().sum() > 1, lambda y: (y / (1 + x[0].abs().sum()),), (c,))[0]
 
         return jit.scan(step, jit.zeros(3), x)

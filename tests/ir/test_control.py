@@ -101,7 +101,7 @@ def test_only_the_branch_that_is_taken_runs() -> None:
     [
         (CHOICE.replace("then=@0, otherwise=@1", "then=@0, other=@1"), "has the sub-graphs then and otherwise"),
         (CHOICE.replace("%p : Bool()", "%p : Float()"), "its first operand is no bool"),
-        (CHOICE.replace("(%p : Bool(), %x : Float(2)) {\n  %0 : Float(2) = aten::sub", "(%x : Float(2)) {\n  %0 : Float(2) = aten::sub"), "has 1 inputs"),
+        (CHOICE.replace("@1 = graph(%p : Bool(), ", "@1 = graph("), "has 1 inputs"),
         (CHOICE.replace("return (%0)", "return (%0, %0)", 1), "gives 2 results"),
         (CHOICE.replace("%y : Float(2)", "%y : Float(3)"), "gives %0 as Float(2), which is Float(3) outside"),
         (LOOP.replace("%0 : Float(2) = aten::add(%x, %w)", "%0 : Float() = aten::sum(%x)"), "gives %0 as Float()"),
@@ -110,7 +110,7 @@ def test_only_the_branch_that_is_taken_runs() -> None:
     ],
 )  # fmt: skip
 def test_broken_graphs_are_refused(text: str, problem: str) -> None:
-    with pytest.raises(GraphError, match="sub-graphs|types") as caught:
+    with pytest.raises(GraphError, match=r"sub-graphs|types") as caught:
         verify(parse(text))
     assert problem in str(caught.value)
 

@@ -270,7 +270,10 @@ class Twice(jit.autograd.Function):
 
 
 REFUSED: list[tuple[Callable[[Any], Any], str]] = [
-    (lambda x: cond(x, lambda x: x, lambda x: x[0]), r"result 0 of true_fn is float32\[3, 4\], and of false_fn float32"),
+    (
+        lambda x: cond(x, lambda x: x, lambda x: x[0]),
+        r"result 0 of true_fn is float32\[3, 4\], and of false_fn float32",
+    ),
     (lambda x: cond(x, lambda x: x, lambda x: x.double()), "let both return the same dtypes"),
     (lambda x: cond(x, lambda x: x, lambda x: (x, x)), "the branches of cond return nests of other structures"),
     (lambda x: cond(x, lambda x: x.add_(1), lambda x: x), "writes in place to a tensor from outside"),

@@ -18,9 +18,9 @@ Note [Sizes get names]
     results of foreign functions, sizes that depend on elements - has no size, and nodes that read such a size stay.
 
 Note [Control flow and sizes]
-    What is inside of control flow is not given expressions: it runs by itself, for whatever arrays come, and reads sizes
-    from these. A copy is named to find the sizes of its results, and the conditions under which it is right; then its
-    types forget their sizes. Its operands stay, numbers too, because each stands for an input inside.
+    What is inside of control flow is not given expressions: it runs by itself, for whatever arrays come, and reads
+    sizes from these. Its types forget their sizes, and a copy is named to find the sizes of its results, and the
+    conditions under which it is right. Its operands stay, numbers too, because each stands for an input inside.
 """
 
 from __future__ import annotations
@@ -240,9 +240,9 @@ class SizeNamer:
         """Let it be a condition that branches, or what comes in and goes out of a step, are of the same sizes."""
         given = [value.type for value in node.inputs[: carried(node)]] if len(found) == 1 else found[1]
         for one, other in zip(found[0], given):
-            if isinstance(one, TensorType) and isinstance(other, TensorType) and one.shape and other.shape:
-                if any(m is not None and n is not None and m != n for m, n in zip(one.shape, other.shape)):
-                    raise SizesMisfit(f"{node.kind} at {node.source} gives {one} one way and {other} the other")
+            shapes = [type.shape for type in (one, other) if isinstance(type, TensorType) and type.shape is not None]
+            if len(shapes) == 2 and any(None not in (m, n) and m != n for m, n in zip(*shapes)):
+                raise SizesMisfit(f"{node.kind} at {node.source} gives {one} one way and {other} the other")
 
     def _parted(self, node: Node) -> None:
         """Give a composite's outputs the types of the parts behind them; parts that know numbers need not be told."""

@@ -166,8 +166,8 @@ def _thing(regions: Sequence[Region], value: Value) -> Any:
         if value in region.things:
             return region.things[value]
     raise TraceError(
-        f"{at_line()}a function of {regions[0].title} uses %{value.name} in a way that a trace does not follow; pass it "
-        "as an operand"
+        f"{at_line()}a function of {regions[0].title} uses %{value.name} in a way that a trace does not follow; "
+        "pass it as an operand"
     )
 
 

@@ -108,12 +108,12 @@ class FlowNode(Node):
         if self.flow.kind == LOOP:
             raise AutogradError(
                 f"the while_loop at {self.source} is recorded, and has no derivative then, since nobody knows how many "
-                "steps there will be; use jit.scan over a number of steps that is known, or call it outside of jit.trace"
+                "steps there will be; use jit.scan over a known number of steps, or call it outside of jit.trace"
             )
         if any(isinstance(x, RandomState) for x in self.saved):
             raise AutogradError(
-                f"the {self.flow.title} at {self.source} is recorded and draws random numbers inside, so that it has no "
-                "derivative; draw them outside, and pass them as operands"
+                f"the {self.flow.title} at {self.source} is recorded and draws random numbers inside, so that it has "
+                "no derivative; draw them outside, and pass them as operands"
             )
         inputs = [x.unpack(self) if isinstance(x, SavedTensor) else x for x in self.saved]
         wanted = [at for at, need in enumerate(needs) if need]

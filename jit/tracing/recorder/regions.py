@@ -124,11 +124,22 @@ class Region:
 
     def record(self, function: Callable[[list[Tensor]], Sequence[Tensor]]) -> list[Tensor]:
         """Run the function, which takes and gives lists of tensors; returns what it gave, in memory of its own."""
-        with self._open():
-            given = self._owned(function(list(self.formals)))
-            self.results = [self.trace.value_of(tensor) for tensor in given]
+        try:
+            with self._open():
+                given = self._owned(function(list(self.formals)))
+                self.results = [self.trace.value_of(tensor) for tensor in given]
+        except BaseException:
+            self._give_up()
+            raise
         self._close()
         return given
+
+    def _give_up(self) -> None:
+        """Take away what was recorded, since the function has raised; what it has drawn or made stays as it is."""
+        self.trace.impurity.note_impure(f"raises an error in a function of {self.title}")
+        self.parts = nodes_after(self.trace.graph, self._last)
+        self.trace.guards.withdraw(set(self.parts))
+        self.leave()
 
     @contextmanager
     def _open(self) -> Iterator[None]:
@@ -178,8 +189,8 @@ class Region:
                 operand = record.node.inputs[0]
                 if record.is_count or self.trace.reads_elements(operand) or operand.node.kind == KIND:
                     raise TraceError(
-                        f"at {record.source}: Python decides on elements of a tensor in a function of {self.title}, and "
-                        "other calls would go another way; use where(), or a cond inside"
+                        f"at {record.source}: Python decides on elements of a tensor in a function of {self.title}, "
+                        "and other calls would go another way; use where(), or a cond inside"
                     )
         guards.withdraw(parts)
 
@@ -188,7 +199,7 @@ class Region:
         randomness = self.trace.randomness
         for generator, after in list(randomness.states.items()):
             first = randomness.initial[generator]
-            before = self._states.get(generator) or (first, self.trace.memory.originals.get(first))
+            before: Any = self._states.get(generator) or (first, self.trace.memory.originals.get(first))
             self.things.setdefault(before[0], before[1])
             if after in inside:
                 self.drawn[generator] = before[0], after
@@ -267,8 +278,8 @@ class Region:
 
 def _escaped() -> TraceError:
     return TraceError(
-        f"{at_line()}a tensor or size that was made in a branch or a step of control flow is used outside of it; let the "
-        "function return it"
+        f"{at_line()}a tensor or size that was made in a branch or a step of control flow is used outside of it; let "
+        "the function return it"
     )
 
 
@@ -280,4 +291,3 @@ def row_major_type(value: Value) -> Any:
 def _is_number(node: Node) -> bool:
     """Whether a node reads or computes a number, or guards one."""
     return node.kind in (*SIZES, "prim::item", "prim::Guard") or scalar_function(node.kind) is not None
-

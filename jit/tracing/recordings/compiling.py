@@ -87,5 +87,6 @@ def lies_on_host(value: Value) -> bool:
 
 
 __all__ = [
-    "before", "engine", "improvements", "is_on_host", "lies_on_host", "optimise", "supported", "titled_graphs", "unoptimised",
+    "before", "engine", "improvements", "is_on_host", "lies_on_host", "optimise", "supported", "titled_graphs",
+    "unoptimised",
 ]  # fmt: skip
