@@ -283,7 +283,7 @@ def _scanned(
 
 
 def _like(before: Sequence[Tensor], after: list[Tensor], title: str) -> list[Tensor]:
-    """What is carried after a step; ShapeError or KindError if it is not like what was carried before."""
+    """The tensors carried after a step; ShapeError or KindError if it is not like what was carried before."""
     for number, (a, b) in enumerate(zip(before, after, strict=True)):
         if a.dtype is not b.dtype:
             raise KindError(f"a step of {title} changes what it carries: value {number} is {_of(a)}, then {_of(b)}")

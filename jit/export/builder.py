@@ -324,7 +324,13 @@ class OnnxBuilder:
     def node(
         self, call: OnnxCall, attributes: list[onnx_ir.Attr], types: Sequence[DType | None]
     ) -> Sequence[OnnxProxy]:
-        """The results of a node whose attributes are encoded; its inputs are not looked at."""
+        """The results of a node that is written as it is.
+
+        Args:
+            call: The name, the inputs and the number of outputs.
+            attributes: The attributes, as ONNX has them.
+            types: The element types of the outputs.
+        """
         return self._node("", call, attributes, types)
 
     def forget_sizes(self) -> Any:
@@ -334,7 +340,7 @@ class OnnxBuilder:
         return memory
 
     def remember_sizes(self, memory: Any) -> None:
-        """Remember again which nodes hold sizes, and no others."""
+        """Remember again which nodes hold sizes, and no others; `memory` is what `forget_sizes` returned."""
         self._sizes, of_axes = memory
         self.sizes.restore(of_axes)
 

@@ -184,7 +184,11 @@ class Converter:
         raise Unsupported(_way_out(node.kind))
 
     def descend(self, node: Node, body: Graph) -> list[Any]:
-        """Write the parts of `node`."""
+        """Write the parts of `node`.
+
+        Raises:
+            Unsupported: The parts do not hold for all sizes.
+        """
         obstacle = self.sized.obstacles.get(node)
         if obstacle is not None:
             raise Unsupported(f"its parts do not hold for other sizes of the dynamic axes: {obstacle}")

@@ -38,7 +38,7 @@ class SizeNodes:
         self._numbers: dict[str, OnnxProxy] = {}
 
     def memory(self) -> Any:
-        """What is written so far, which `restore` takes."""
+        """All that is written so far, as `restore` takes it."""
         return dict(self._lines), dict(self._numbers)
 
     def restore(self, memory: Any) -> None:

@@ -90,7 +90,7 @@ def _length(node: Node) -> Any:
 
 
 def problems(node: Node) -> Iterator[str]:
-    """What is wrong with a node of control flow, besides the numbers of inputs and outputs of its sub-graphs."""
+    """All that is wrong with a node of control flow, besides the numbers of inputs and outputs of its sub-graphs."""
     names = SUBGRAPHS[node.kind]
     if [name for name in node.attributes if isinstance(node.attributes[name], Graph)] != list(names):
         yield f"{node.kind} has the sub-graphs {' and '.join(names)}"

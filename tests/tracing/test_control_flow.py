@@ -7,8 +7,6 @@ import pytest
 
 import jit
 from jit import nn
-from jit.ir import Graph
-from jit.passes.support.analysis import with_subgraphs
 
 POSITIVE, NEGATIVE = jit.rand(3, 4) + 0.1, -jit.rand(3, 4) - 0.1
 
@@ -226,8 +224,8 @@ def test_the_graph_holds_without_optimisation() -> None:
 def test_verify_and_deep_derivatives() -> None:
     jit.verify(PROGRAMS["nested"], (POSITIVE,))
     traced = jit.trace(PROGRAMS["map"])
-    found = [outcome(f, POSITIVE, 3)[-1] for f in (PROGRAMS["map"], traced)]
-    assert jit.allclose(*found, rtol=1e-3, atol=1e-3)
+    one, other = (outcome(f, POSITIVE, 3)[-1] for f in (PROGRAMS["map"], traced))
+    assert jit.allclose(one, other, rtol=1e-3, atol=1e-3)
 
 
 def test_under_vmap_functions_run_as_python_does() -> None:
@@ -294,10 +292,6 @@ def test_refusals(function: Callable[[Any], Any], words: str) -> None:
     with pytest.raises(jit.Error, match=words):
         jit.trace(function)(POSITIVE)
     assert (OUTSIDE.tolist(), POSITIVE.tolist()) == before
-
-
-def graphs_of(traced: Any) -> list[Graph]:
-    return with_subgraphs(traced.graph)
 
 
 def test_derivatives_that_there_are_not() -> None:

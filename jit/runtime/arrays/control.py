@@ -17,7 +17,7 @@ Body = Callable[[Sequence[Any]], list[Any]]
 
 
 def control_flow(node: Node, bodies: Sequence[Body]) -> Body:
-    """What computes the outputs of a node of control flow of the values of its inputs."""
+    """A function that computes the outputs of a node of control flow of the values of its inputs."""
     if node.kind == IF:
         then, otherwise = bodies
         return lambda values: (then if _holds(values[0]) else otherwise)(values)

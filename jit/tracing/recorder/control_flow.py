@@ -13,23 +13,22 @@ from jit.eager.proxies import concrete
 from jit.eager.tensors import Tensor, requires_grad, tensor_of, variable_of
 from jit.eager.watch import pause, resume, resumed
 from jit.ir import Graph, Node, TensorType, Type, Value
-from jit.ir.control import IF, LOOP, SCAN, SUBGRAPHS, carried, scanned, stacked
+from jit.ir.control import IF, LOOP, SCAN, SUBGRAPHS, stacked
 from jit.ir.errors import TraceError, UsageError
 from jit.passes.support.symbolic_sizes import forget_sizes
 from jit.runtime.arrays.interpreter import Interpreter
 from jit.runtime.arrays.libraries import is_array
 
 from .control_history import Flow, Program, remembered
-from .graph_programs import GraphProgram
+from .graph_programs import flow_of
 from .recording_trace import RecordingTrace
 from .refusals import at_line
-from .regions import Region, row_major_type
+from .regions import FlowRegion, row_major_type
 
 
-def flow_of(node: Node) -> Flow:
-    """The control flow of a node."""
-    programs = tuple(GraphProgram(graph) for graph in node.subgraphs)
-    return Flow(node.kind, programs, carried(node), scanned(node), bool(node.attributes.get("reverse")))
+def run_node(node: Node, operands: Sequence[Any]) -> list[Any]:
+    """Run a node of control flow on tensors."""
+    return run_flow(flow_of(node, run_flow), operands)
 
 
 def run_flow(flow: Flow, inputs: Sequence[Any]) -> list[Any]:
@@ -108,17 +107,17 @@ def _record(trace: RecordingTrace, flow: Flow, inputs: list[Any]) -> list[Any]:
     given = [*inputs[: flow.leading], *(_thing(regions, value) for value in free)]
     found = Interpreter.run_node(node, [o._array if isinstance(o, Tensor) else concrete(o) for o in given])
     plain = [tensor_of(output) if is_array(output) else output for output in found]
-    outputs = remembered(replace(flow, programs=tuple(map(GraphProgram, graphs))), given, plain, run_flow)
+    outputs = remembered(flow_of(node, run_flow), given, plain, run_flow)
     _bind(trace, node, outputs, list(drawn))
     return outputs[: len(outputs) - len(drawn)]
 
 
-def _recorded(trace: RecordingTrace, flow: Flow, number: int, inputs: list[Any]) -> Region:
+def _recorded(trace: RecordingTrace, flow: Flow, number: int, inputs: list[Any]) -> FlowRegion:
     """One of the functions, recorded with the first carries and rows."""
     program, count = flow.programs[number], flow.carried + flow.scanned
     with context.no_grad(), context.tracing(None):
         rows = [_row(x, flow.reverse) for x in inputs[flow.carried : count]]
-    region = Region(trace, flow.title, [*inputs[: flow.carried], *rows])
+    region = FlowRegion(trace, flow.title, [*inputs[: flow.carried], *rows])
     try:
         region.record(lambda formals: program([*formals, *inputs[count:]]))
     except (TraceError, UsageError):
@@ -142,7 +141,7 @@ def _row(x: Tensor, backwards: bool) -> Tensor:
     return row
 
 
-def _graph(region: Region, leading: list[Value], free: list[Value], drawn: dict[Generator, Value]) -> Graph:
+def _graph(region: FlowRegion, leading: list[Value], free: list[Value], drawn: dict[Generator, Value]) -> Graph:
     states = [region.drawn[g][1] if g in region.drawn else before for g, before in drawn.items()]
     return region.graph(leading, free, [*region.results, *states])
 
@@ -160,7 +159,7 @@ def _node(
     return trace.tape.add(flow.kind, [*leading, *free], attributes, types)
 
 
-def _thing(regions: Sequence[Region], value: Value) -> Any:
+def _thing(regions: Sequence[FlowRegion], value: Value) -> Any:
     """The tensor, number or state behind a value that a region uses."""
     for region in regions:
         if value in region.things:

@@ -27,7 +27,7 @@ from jit.ir.control import IF, LOOP, SCAN
 from jit.ir.errors import AutogradError
 
 Program = Callable[[Sequence[Any]], Sequence[Any]]
-"""What a branch or a step makes of the inputs of the node; where a Scan goes along an input, it gets a row."""
+"""A branch or a step as a function of the inputs of its node; where a Scan goes along an input, it gets a row."""
 
 _TITLES = {IF: "cond", LOOP: "while_loop", SCAN: "scan"}
 _NAMES = {IF: "CondBackward", LOOP: "WhileLoopBackward", SCAN: "ScanBackward"}

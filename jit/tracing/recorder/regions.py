@@ -52,7 +52,7 @@ class Regions:
     """The regions that a trace records just now, and what those before have left."""
 
     def __init__(self) -> None:
-        self.open: list[Region] = []
+        self.open: list[FlowRegion] = []
         """The regions under way, the outermost first."""
         self.enclosed: set[Value] = set()
         """The values of regions that are closed, which nobody outside may use."""
@@ -81,7 +81,7 @@ class Regions:
                 region.hoisted.update(nodes_after(trace.graph, last))
 
 
-class Region:
+class FlowRegion:
     """One function of control flow, as it was recorded.
 
     Args:

@@ -20,7 +20,7 @@ from jit.ir.graph import map_template
 from jit.runtime.arrays.interpreter import Interpreter
 from jit.runtime.arrays.libraries import is_array
 
-from ..recorder.control_flow import flow_of, run_flow
+from ..recorder.control_flow import run_node
 from ..recorder.tracer import Trace
 from ..surroundings.properties import type_of
 from .counts import is_open
@@ -151,7 +151,7 @@ def _results(trace: Trace, environment: dict[Value, Any], node: Node) -> list[An
         *gradients, handle = map(lookup, node.operands)
         return list(handle.evaluated(gradients, node.attribute("wanted")))
     if is_control(node):
-        return run_flow(flow_of(node), list(map(lookup, node.operands)))
+        return run_node(node, list(map(lookup, node.operands)))
     return _run_primitive(node, environment)
 
 
