@@ -346,7 +346,7 @@ class Converter:
 
 DATA_DEPENDENT = (
     "Python decided on the contents of a tensor, and the model would go the traced way for all data; "
-    "compute both sides and choose with where()"
+    "compute both sides and choose with where(), or use jit.cond()"
 )
 CAUGHT = "and the model would go the traced way for all data; check the operands beforehand, or choose with where()"
 SIZE_DEPENDENT = (
