@@ -88,7 +88,7 @@ __all__ = [
     "Tensor", "TraceError", "UsageError", "Variable", "VerificationError", "amp",
     "are_deterministic_algorithms_enabled", "as_tensor", "asarray", "autocast", "autograd", "backends", "bfloat16",
     "bool", "channels_last", "channels_last_3d", "checkpoint", "checkpoint_sequential", "complex128", "complex64",
-    "contiguous_format", "cpu", "default_generator", "double", "dtype", "e", "enable_grad", "finfo", "float",
+    "cond", "contiguous_format", "cpu", "default_generator", "double", "dtype", "e", "enable_grad", "finfo", "float",
     "float16", "float32", "float64", "from_dlpack", "from_file", "from_numpy", "frombuffer", "get_autocast_dtype",
     "get_rng_state", "grad", "half", "iinfo", "inf", "inference_mode", "initial_seed", "int", "int16", "int32",
     "int64", "int8", "ir", "is_autocast_available", "is_autocast_cache_enabled", "is_autocast_enabled",
@@ -105,6 +105,7 @@ __all__ = [
 _load, _loadable = _late(
     __name__,
     {
+        "autograd.control_flow": "cond map scan while_loop",
         "autograd.differentiation": "grad",
         "autograd.recomputing": "checkpoint checkpoint_sequential",
         "compiler": "compile",

@@ -31,6 +31,10 @@ from jit import special as special
 from jit import tracing as tracing
 from jit import types as types
 from jit import utils as utils
+from jit.autograd.control_flow import cond as cond
+from jit.autograd.control_flow import map as map
+from jit.autograd.control_flow import scan as scan
+from jit.autograd.control_flow import while_loop as while_loop
 from jit.autograd.differentiation import grad as grad
 from jit.autograd.recomputing import checkpoint as checkpoint
 from jit.autograd.recomputing import checkpoint_sequential as checkpoint_sequential

@@ -18,11 +18,13 @@ from jit.eager.tensors import Tensor, tensor_of
 from jit.eager.view_paths import ViewStep
 from jit.ir import GENERATOR, HANDLE, UNDEFINED, Graph, Node, Op, TensorType, Value, dtypes, find
 from jit.ir.attempts import KIND, attempt_of
+from jit.ir.control import is_control, problems
 from jit.ir.graph import map_template
 from jit.ir.inference import inferred_types
 from jit.ir.scalars import scalar_function
 from jit.ir.sizes import SizeExpr, SizeSymbol
 from jit.ir.types import BOOL, ScalarType
+from jit.passes.support.analysis import with_subgraphs
 from jit.tracing.recorder.metadata import FACTS
 from jit.tracing.recordings.chains import Chain
 from jit.tracing.recordings.named_sizes import symbols_of
@@ -48,10 +50,11 @@ def check_nodes(graph: Graph) -> None:
     Raises:
         PlainError: There is such a node or value.
     """
-    for node in graph.nodes:
-        if not _is_recorded(node):
-            raise PlainError(f"a recording holds no {node.kind} like this")
-    for value in [*(v for stage in graph.stages for v in stage.inputs), *(v for n in graph.nodes for v in n.outputs)]:
+    for inside, each in enumerate(with_subgraphs(graph)):
+        for node in each.nodes:
+            if not (_is_recorded(node) or (inside and _is_folded(node))):
+                raise PlainError(f"a recording holds no {node.kind} like this")
+    for value in [value for each in with_subgraphs(graph) for value in each.values]:
         if not _is_possible(value.type):
             raise PlainError(f"%{value.name} is declared to be {value.type}, which no tensor is")
 
@@ -66,6 +69,8 @@ def _is_possible(type: Any) -> bool:
 
 def _is_recorded(node: Node) -> bool:
     """Whether the tracer could have recorded it; operands of operators are what `verify` looks at."""
+    if is_control(node):
+        return next(problems(node), None) is None
     if next(node.subgraphs, None) is not None:
         return False
     if node.kind.startswith("aten::"):
@@ -84,6 +89,12 @@ def _is_recorded(node: Node) -> bool:
     if node.kind == "prim::Guard":
         return len(node.inputs) == 1 and isinstance(node.inputs[0].type, ScalarType) and not node.outputs
     return _is_scalar(node)
+
+
+def _is_folded(node: Node) -> bool:
+    """Whether a node inside of control flow is a composite with its parts, which are looked at by themselves."""
+    op = find(node.kind)
+    return op is not None and op.kind == "composite" and isinstance(node.attributes.get("body"), Graph)
 
 
 def _is_attempt(node: Node) -> bool:

@@ -44,6 +44,21 @@ class Recorder(Protocol):
     def handles(self) -> Container[Any]:
         """The nodes of autograd.Functions that have been recorded, and have a backward."""
 
+    def control_flow(
+        self, kind: str, functions: Sequence[Any], inputs: Sequence[Any], carried: int = 0, scanned: int = 0,
+        reverse: bool = False,
+    ) -> list[Any]:  # fmt: skip
+        """Record control flow over functions of lists of tensors, and run it; see Note [Control flow] in `ir.control`.
+
+        Args:
+            kind: The kind of its node.
+            functions: The branches, or the step; they get the inputs that are carried, and rows of those scanned.
+            inputs: The predicate of a condition, or what is carried and then scanned.
+            carried: The number of inputs that a step gives anew.
+            scanned: The number of inputs along which it goes.
+            reverse: Whether it begins with the last row.
+        """
+
     def checkpointed(self) -> AbstractContextManager[None]:
         """A block whose nodes stand under a checkpoint of its own."""
 

@@ -328,6 +328,29 @@ class OnnxBuilder:
         self.proxies.update(zip(node.outputs, made, strict=True))
         return made
 
+    def node(
+        self, call: OnnxCall, attributes: list[onnx_ir.Attr], types: Sequence[DType | None]
+    ) -> Sequence[OnnxProxy]:
+        """The results of a node that is written as it is.
+
+        Args:
+            call: The name, the inputs and the number of outputs.
+            attributes: The attributes, as ONNX has them.
+            types: The element types of the outputs.
+        """
+        return self._node("", call, attributes, types)
+
+    def forget_sizes(self) -> Any:
+        """Forget which nodes hold sizes, as those to come are not seen outside; returns what `remember_sizes` takes."""
+        memory = self._sizes, self.sizes.memory()
+        self._sizes = {}
+        return memory
+
+    def remember_sizes(self, memory: Any) -> None:
+        """Remember again which nodes hold sizes, and no others; `memory` is what `forget_sizes` returned."""
+        self._sizes, of_axes = memory
+        self.sizes.restore(of_axes)
+
     def _results(self, made: tuple[OnnxProxy, ...]) -> Any:
         return made[0] if len(made) == 1 else made
 

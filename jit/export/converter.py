@@ -25,6 +25,7 @@ from jit.ir.types import GeneratorType, HandleType, ScalarType, TensorType, Unde
 from jit.passes.support.steps import length_of, steps_of
 
 from .builder import OnnxBuilder, Origin, Recorded
+from .control import CONTROL_WRITERS
 from .dims import ExportedType
 from .naming import is_numbered, path, short
 from .opsets import OPSETS
@@ -177,7 +178,7 @@ class Converter:
                 if body is None:
                     raise
         assert body is not None
-        return self._descend(node, body)
+        return self.descend(node, body)
 
     def _write_unknown(self, node: Node) -> Any:
         """A PythonOp, a native function, or a group of nodes."""
@@ -186,7 +187,7 @@ class Converter:
             return self._call(symbolic, node, None)
         body = next(node.subgraphs, None)
         if body is not None:
-            return self._descend(node, body)
+            return self.descend(node, body)
         raise Unsupported(_way_out(node.kind))
 
     def _fall(self, node: Node) -> list[Any]:
@@ -195,22 +196,41 @@ class Converter:
         kind = f"{domain or 'python'}::{name.removeprefix('^')}"
         self.fallen.append(kind)
         plain = {key: item for key, item in node.attributes.items() if _is_attribute(item)}
-        operands = [self._as_tensor(item) for item in leaves(self._resolved(node, node.args))]
+        operands = [self.as_tensor(item) for item in leaves(self._resolved(node, node.args))]
         made = self.g.op(kind, *operands, outputs=len(node.outputs), **plain)
         results = [made] if len(node.outputs) == 1 else list(made)
         for value, proxy in zip(node.outputs, results):
             proxy.dtype = _exported_type(value).dtype if _is_tensor(value) else None
         return results
 
-    def _descend(self, node: Node, body: Graph) -> list[Any]:
-        """Write the parts of `node`."""
+    def descend(self, node: Node, body: Graph) -> list[Any]:
+        """Write the parts of `node`.
+
+        Raises:
+            Unsupported: The parts do not hold for all sizes.
+        """
         obstacle = self.sized.obstacles.get(node)
         if obstacle is not None:
             raise Unsupported(f"its parts do not hold for other sizes of the dynamic axes: {obstacle}")
-        self._fixed.update(inner for inner, outer in zip(body.inputs, node.inputs) if outer in self._fixed)
-        self.values.update((inner, self.values.get(outer)) for inner, outer in zip(body.inputs, node.inputs))
         given = [*body.outputs, *(value for _, value in body.stages[0].updates)]
-        results = [item if value in self._needed else None for item, value in zip(given, node.outputs)]
+        wanted = [item if value in self._needed else None for item, value in zip(given, node.outputs)]
+        return self.written_inside(node, body, zip(body.inputs, node.inputs), wanted)
+
+    def written_inside(
+        self, node: Node, body: Graph, pairs: Iterable[tuple[Value, Value]], wanted: Sequence[Any] | None = None
+    ) -> list[Any]:
+        """Write a sub-graph, where values that it takes are, by `pairs`, values outside; returns what it gives.
+
+        Args:
+            node: The node around it.
+            body: The sub-graph.
+            pairs: Inputs, and what they are outside; others have their proxies already.
+            wanted: What is wanted of it; all of its outputs unless given.
+        """
+        known = list(pairs)
+        self._fixed.update(inner for inner, outer in known if outer in self._fixed)
+        self.values.update((inner, self.values.get(outer)) for inner, outer in known)
+        results = list(body.outputs) if wanted is None else list(wanted)
         outs, self._inside = self.g.outs, [*self._inside, node]
         self.convert(list(body.nodes), [item for item in results if isinstance(item, Value)])
         self.g.outs, self._inside = outs, self._inside[:-1]
@@ -222,7 +242,7 @@ class Converter:
     def _call(self, symbolic: str | Callable[..., Any], node: Node, op: Op | None) -> Any:
         if op is None:
             assert callable(symbolic)
-            operands = [self._as_tensor(item) for item in self._resolved(node, node.args)]
+            operands = [self.as_tensor(item) for item in self._resolved(node, node.args)]
             return self._call_freely(symbolic, node, operands)
         arguments = self._arguments(node, op)
         if isinstance(symbolic, str):
@@ -244,16 +264,16 @@ class Converter:
         wide = op.compute_dtype([_for_promotion(item) for item in arguments]) if op.promoted else None
         for index, argument in enumerate(op.arguments):
             if index in op.promoted:
-                arguments[index] = map_template(lambda item: self._as_tensor(item, wide), arguments[index])
+                arguments[index] = map_template(lambda item: self.as_tensor(item, wide), arguments[index])
             elif index in op.tensors:
-                arguments[index] = map_template(self._as_tensor, arguments[index])
+                arguments[index] = map_template(self.as_tensor, arguments[index])
             elif argument.type.base == "Generator":
                 arguments[index] = None
             elif argument.type.is_list and isinstance(arguments[index], (int, float, Scalar)):
                 arguments[index] = (arguments[index],) * (argument.type.list_size or 1)
         return arguments
 
-    def _as_tensor(self, item: Any, dtype: Any = None) -> Any:
+    def as_tensor(self, item: Any, dtype: Any = None) -> Any:
         """A tensor operand: numbers, arrays and traced numbers become tensors, None stays."""
         if item is None or (isinstance(item, OnnxProxy) and not isinstance(item, Scalar)):
             return item if item is None else self.g.cast(item, dtype)
@@ -284,7 +304,7 @@ class Converter:
             return Missing(self.g, reason, recorded.dtype, recorded.shape)
         if isinstance(value.type, ScalarType):
             return item
-        tensor = self.g.cast(self._as_tensor(item), recorded.dtype)
+        tensor = self.g.cast(self.as_tensor(item), recorded.dtype)
         if tensor.value.producer() is not None:
             tensor.dims = recorded.shape if recorded.shape is not None else tensor.dims
             self.g.set_type(tensor.value, tensor.dtype, tensor.dims)
@@ -346,7 +366,7 @@ class Converter:
 
 DATA_DEPENDENT = (
     "Python decided on the contents of a tensor, and the model would go the traced way for all data; "
-    "compute both sides and choose with where()"
+    "compute both sides and choose with where(), or use jit.cond()"
 )
 CAUGHT = "and the model would go the traced way for all data; check the operands beforehand, or choose with where()"
 SIZE_DEPENDENT = (
@@ -382,6 +402,7 @@ WRITERS: dict[str, Callable[[Converter, Node], Any]] = {
     "prim::Constant": _write_constant,
     **dict.fromkeys(SIZES, _write_size),
     "prim::item": _write_item,
+    **CONTROL_WRITERS,
 }
 """Writers of the kinds that are in no registry."""
 

@@ -25,6 +25,7 @@ from jit.ir.types import GeneratorType, HandleType, ScalarType, TensorType, Type
 from . import peephole, writer
 from .axes import Axis, DynamicAxes, axes_of
 from .builder import OnnxBuilder
+from .control import every_node, subgraphs_of
 from .converter import Converter, ExportProblem, explain, symbolic_of
 from .folding import ModelFolding
 from .naming import Names, is_numbered, path, short
@@ -434,8 +435,8 @@ class _Export:
                 assert proxy.value.const_value is not None
                 proxy.value.const_value.name = proxy.value.name
         hints = self.converter.hints
-        for node in self.nodes:
-            for value in node.outputs:
+        for node in every_node(self.nodes):
+            for value in [*(v for graph in subgraphs_of(node) for v in graph.inputs), *node.outputs]:
                 if value.name not in self.output_names:
                     value.name = self.names.unique(hints.get(value) or _own_name(node))
             node.name = node.outputs[0].name
@@ -447,14 +448,14 @@ class _Export:
                 yield value, item
 
     def _report(self, model: onnx_ir.Model) -> ExportReport:
-        counts = Counter(node.op_type for node in self.nodes)
+        counts = Counter(node.op_type for node in every_node(self.nodes))
         return ExportReport(
             path=None,
             opset=self.g.opset,
             ir_version=model.ir_version,
             inputs={str(value.name): _shown(value) for value in model.graph.inputs},
             outputs={str(value.name): _shown(value) for value in model.graph.outputs},
-            node_count=len(self.nodes),
+            node_count=sum(counts.values()),
             op_histogram=dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))),
             initializers=len(model.graph.initializers),
             initializer_bytes=writer.initializer_bytes(model),

@@ -18,6 +18,7 @@ from itertools import cycle
 from typing import Any, NamedTuple
 
 from jit.ir import Graph, Node, TensorType, Type, Value, find
+from jit.ir.control import output_types
 from jit.ir.errors import Error
 from jit.ir.graph import leaves
 from jit.ir.inference import inferred_types
@@ -168,6 +169,12 @@ class ModelNamer(SizeNamer):
             self.conditions.return_to(mark)
             self.obstacles[node] = obstacle
             self._whole(node)
+
+    def control(self, node: Node) -> None:
+        """Name the sizes of what is inside of control flow, too: a model is one for all sizes."""
+        found = [self._results_of(node, graph) for graph in node.subgraphs]
+        self._agree(node, found)
+        self.give(node, output_types(node, found))
 
     def _whole(self, node: Node) -> None:
         """Name the sizes of the results of a composite by its own rule."""

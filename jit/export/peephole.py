@@ -17,8 +17,14 @@ if TYPE_CHECKING:
 Values = list["onnx_ir.Value"]
 
 
-def simplify(nodes: list[onnx_ir.Node], outputs: Values) -> list[onnx_ir.Node]:
-    """The nodes that are left; `outputs` is changed where a removed node gave one of them."""
+def simplify(nodes: list[onnx_ir.Node], outputs: Values, inner: bool = False) -> list[onnx_ir.Node]:
+    """The nodes that are left; `outputs` is changed where a removed node gave one of them.
+
+    Args:
+        nodes: All nodes, in order.
+        outputs: What they give.
+        inner: Whether they are a sub-graph, which has to make its outputs itself: nodes that do so stay.
+    """
     for node in nodes:
         if node.domain:
             continue
@@ -27,7 +33,7 @@ def simplify(nodes: list[onnx_ir.Node], outputs: Values) -> list[onnx_ir.Node]:
         if node.op_type == "Gemm":
             _absorb(node, 0, "transA")
             _absorb(node, 1, "transB")
-        if _does_nothing(node):
+        if _does_nothing(node) and not (inner and node.outputs[0] in outputs):
             _bypass(node, outputs)
     return _used(nodes, outputs)
 

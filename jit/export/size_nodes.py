@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import reduce
 from itertools import groupby
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from jit.ir.size_conditions import SizeConditions
 from jit.ir.sizes import Atom, Monomial, SizeExpr, SizeFunction, SizeSymbol, bounds_of
@@ -36,6 +36,14 @@ class SizeNodes:
         """The sizes by the ONNX values that hold them."""
         self._lines: dict[str, OnnxProxy] = {}
         self._numbers: dict[str, OnnxProxy] = {}
+
+    def memory(self) -> Any:
+        """All that is written so far, as `restore` takes it."""
+        return dict(self._lines), dict(self._numbers)
+
+    def restore(self, memory: Any) -> None:
+        """Forget what was written since."""
+        self._lines, self._numbers = memory
 
     def text(self, size: int | None) -> int | str | None:
         """A size as a model names it: `2*n`."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from .control import is_control, output_types
 from .errors import UndecidedSizeError
 from .geometry import broadcast_shapes
 from .graph import Node, Value
 from .op import Op, find
 from .scalars import result_type, scalar_function, type_of_category, type_of_number
-from .types import BOOL, GENERATOR, INT, UNDEFINED, ScalarType, TensorType, Type
+from .types import BOOL, GENERATOR, INT, TENSOR, UNDEFINED, ScalarType, TensorType, Type
 
 SIZES = ("prim::size", "aten::size")
 """The kinds of nodes that read a size: `prim::size[dim=0](%x)`."""
@@ -34,6 +35,8 @@ def inferred_types(node: Node, whole: bool = False) -> list[Type] | None:
     ['int']
     """
     op = find(node.kind)
+    if is_control(node):
+        return [type or TENSOR for type in output_types(node)]
     if op is None:
         scalar = _scalar_type(node)
         return None if scalar is None else [scalar]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 from .attempts import attempt_of
+from .control import is_control, problems
 from .errors import GraphError, SchemaError
 from .geometry import Geometry
 from .graph import Graph, Node, Ref, Use, Value, leaves
@@ -38,7 +39,8 @@ def verify(graph: Graph) -> None:
     12. guards: a `prim::Guard` has one operand, and no output that is a tensor; a `prim::raises` names an operator that
         takes its operands, and gives one bool.
     13. sub-graphs: a graph belongs to one node; a body or kernel has one stage, an input for every input of the node,
-        and an output or update for every output of the node.
+        and an output or update for every output of the node. Control flow has the sub-graphs of its kind, whose types
+        agree with those of the node (Note [Control flow]).
     14. devices: the tensors of a `prim::FusionGroup` are on one device.
     15. types: the types of outputs agree with what the operator's type rule says, as far as both are known.
 
@@ -304,6 +306,8 @@ def _sub_graphs(graph: Graph) -> Problems:
             given = len(inner.outputs) + len(inner.stages[0].updates)
             if given != len(node.outputs):
                 yield f"its sub-graph gives {given} results, but the node has {len(node.outputs)}", node
+        if is_control(node):
+            yield from ((problem, node) for problem in problems(node))
 
 
 def _devices(graph: Graph) -> Problems:

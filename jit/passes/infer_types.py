@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from jit.ir import Graph, Node, TensorType, Type, Value, dtypes
+from jit.ir.control import formal_types, is_control, output_types
 from jit.ir.errors import DTypeError, GraphError
 from jit.ir.inference import inferred_types
 from jit.ir.scalars import type_of_number
@@ -47,9 +48,9 @@ def _walk(graph: Graph) -> Iterator[Graph | tuple[Value, Type | None]]:
     for node in graph.nodes:
         if all(_is_complete(value.type) for value in node.outputs) and not has_subgraphs(node):
             continue
+        given = formal_types(node) if is_control(node) else [value.type for value in node.inputs]
         for inner in node.subgraphs:
-            for formal, actual in zip(inner.inputs, node.inputs):
-                yield formal, actual.type
+            yield from zip(inner.inputs, given)
             yield inner
         yield from zip(node.outputs, _types(node))
 
@@ -61,6 +62,8 @@ def _is_complete(type: Type) -> bool:
 def _types(node: Node) -> list[Type | None]:
     if node.kind == "prim::Constant":
         return [_type_of_constant(node.attribute("value"))]
+    if is_control(node):
+        return output_types(node)
     for inner in node.subgraphs:
         results = [*inner.outputs, *(value for _, value in inner.stages[0].updates)]
         return [result.type if isinstance(result, Value) else type_of_number(result) for result in results]

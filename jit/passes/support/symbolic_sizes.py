@@ -16,6 +16,11 @@ Note [Sizes get names]
 
     Later stages follow in the same way, with inputs of the sizes of what they are gradients of. What no rule derives -
     results of foreign functions, sizes that depend on elements - has no size, and nodes that read such a size stay.
+
+Note [Control flow and sizes]
+    What is inside of control flow is not given expressions: it runs by itself, for whatever arrays come, and reads
+    sizes from these. Its types forget their sizes, and a copy is named to find the sizes of its results, and the
+    conditions under which it is right. Its operands stay, numbers too, because each stands for an input inside.
 """
 
 from __future__ import annotations
@@ -25,6 +30,7 @@ from types import MappingProxyType
 from typing import Any
 
 from jit.ir import Graph, Node, TensorType, Type, Value
+from jit.ir.control import carried, formal_types, is_control, output_types
 from jit.ir.errors import Error
 from jit.ir.graph import map_template
 from jit.ir.inference import SIZES, inferred_types
@@ -32,6 +38,7 @@ from jit.ir.scalars import exactly, scalar_function
 from jit.ir.size_conditions import SizeCondition, SizeConditions
 from jit.ir.sizes import SizeExpr, SizeSymbol, deciding
 
+from .analysis import with_subgraphs
 from .rounded_sizes import rounded_size
 
 _OPAQUE = ("^", "cpp::", "prim::Eval", "prim::raises")
@@ -130,6 +137,15 @@ def _replace_sizes(inputs: Sequence[Value], nodes: Iterable[Node], replace: Call
             _replace_sizes(body.inputs, [*body.nodes, body.stages[0].result], replace)
 
 
+def forget_sizes(graph: Graph) -> None:
+    """Let the types in a graph, and in those inside of it, say nothing of sizes."""
+    for inner in with_subgraphs(graph):
+        for value in inner.values:
+            if isinstance(value.type, TensorType) and value.type.shape is not None:
+                unknown = (None,) * len(value.type.shape)
+                value.type = TensorType(value.type.dtype, unknown, None, value.type.device)
+
+
 class SizeNamer:
     """Visits the nodes of a graph in order, and names the sizes of each.
 
@@ -157,6 +173,9 @@ class SizeNamer:
     def visit(self, node: Node) -> None:
         """Name the sizes of one node, whose operands have theirs."""
         self.conditions.source = node.source
+        if is_control(node):
+            self.control(node)
+            return
         body = next(node.subgraphs, None)
         if body is not None:
             self.composite(node, body)
@@ -194,6 +213,36 @@ class SizeNamer:
         body.retain_inputs([formal for formal, _ in kept])
         self.rewrite(node, {actual for _, actual in kept})
         self.give(node, [result.type if isinstance(result, Value) else None for result in body.outputs])
+
+    def control(self, node: Node) -> None:
+        """Name the sizes of the results of control flow; what runs inside looks at its operands, whatever their sizes.
+
+        See Note [Control flow and sizes].
+        """
+        for graph in node.subgraphs:
+            forget_sizes(graph)
+        found = [self._results_of(node, graph.clone()) for graph in node.subgraphs]
+        self._agree(node, found)
+        self.give(node, output_types(node, found))
+
+    def _results_of(self, node: Node, body: Graph) -> list[Type | None]:
+        """The types of what a sub-graph gives; its nodes are named as those outside, and thrown away."""
+        for formal, actual, type in zip(body.inputs, node.inputs, formal_types(node), strict=True):
+            formal.type = type
+            if actual in self.numbers:
+                self.numbers[formal] = self.numbers[actual]
+        for part in list(body.nodes):
+            self.visit(part)
+        self.rewrite(body.stages[0].result)
+        return [value.type if isinstance(value, Value) else None for value in body.outputs]
+
+    def _agree(self, node: Node, found: Sequence[Sequence[Type | None]]) -> None:
+        """Let it be a condition that branches, or what comes in and goes out of a step, are of the same sizes."""
+        given = [value.type for value in node.inputs[: carried(node)]] if len(found) == 1 else found[1]
+        for one, other in zip(found[0], given):
+            shapes = [type.shape for type in (one, other) if isinstance(type, TensorType) and type.shape is not None]
+            if len(shapes) == 2 and any(None not in (m, n) and m != n for m, n in zip(*shapes)):
+                raise SizesMisfit(f"{node.kind} at {node.source} gives {one} one way and {other} the other")
 
     def _parted(self, node: Node) -> None:
         """Give a composite's outputs the types of the parts behind them; parts that know numbers need not be told."""

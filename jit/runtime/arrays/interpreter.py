@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 import numpy as np
 
 from jit.ir import Graph, Node, Op, TensorType, Value, find
+from jit.ir.control import is_control
 from jit.ir.dtypes import number_in
 from jit.ir.errors import GraphError
 from jit.ir.graph import Ref, leaves, map_template
@@ -25,6 +26,7 @@ from jit.ir.size_uses import symbols_in
 from jit.ir.sizes import SizeExpr, SizeSymbol
 
 from .attempts import attempt
+from .control import Body, control_flow
 from .execute import execute
 from .libraries import FINDERS
 from .programs import GuardFailed, Instruction, Program, Registers, Runner
@@ -55,14 +57,17 @@ class Assembler:
         graph: The graph.
         host: Calls Python and native functions.
         recurrences: Runs operators that have steps, as `execute` does, and is told which results are `wanted`.
+        prepared: Makes the sub-graphs of control flow ready to run; as an `Interpreter` runs them, unless given.
     """
 
     def __init__(
-        self, graph: Graph, host: Host | None = None, recurrences: Callable[..., list[Any]] | None = None
-    ) -> None:
+        self, graph: Graph, host: Host | None = None, recurrences: Callable[..., list[Any]] | None = None,
+        prepared: Callable[[Graph, Host | None], Body] | None = None,
+    ) -> None:  # fmt: skip
         self.graph = graph
         self.host = host
         self.recurrences = recurrences
+        self.prepared = prepared or interpreted
         self.count = 0
         """The number of registers."""
         self.guards = 0
@@ -208,6 +213,8 @@ class Assembler:
         op = find(node.kind)
         if op is not None:
             return _op_instruction(op, node, results, registers, self._runner(op, node))
+        if is_control(node):
+            return self._control_instruction(node, results, registers)
         if node.kind in _PRIMITIVES:
             return _PRIMITIVES[node.kind](self, node, results, registers)
         if scalar_function(node.kind) is not None:
@@ -234,6 +241,16 @@ class Assembler:
 
         def run(r: Registers) -> None:
             for result, value in zip(results, host.call(node, [r[i] for i in inputs]), strict=True):
+                r[result] = value
+
+        return _touching(run, node, results, registers)
+
+    def _control_instruction(self, node: Node, results: list[int], registers: Places) -> Instruction:
+        fetch = _fetcher(node.operands, registers)
+        flow = control_flow(node, [self.prepared(graph, self.host) for graph in node.subgraphs])
+
+        def run(r: Registers) -> None:
+            for result, value in zip(results, flow(fetch(r)), strict=True):
                 r[result] = value
 
         return _touching(run, node, results, registers)
@@ -309,6 +326,12 @@ class Interpreter(Runner):
             file[registers[value]] = given
         Assembler(Graph()).instruction(node, results, registers)(file)
         return [file[r] for r in results]
+
+
+def interpreted(graph: Graph, host: Host | None = None) -> Body:
+    """A sub-graph as a function of the values of its inputs, which runs node by node."""
+    engine = Interpreter(graph, host)
+    return lambda values: engine.run(0, values)[0]
 
 
 def fused_group(body: Graph) -> FusedGroup:

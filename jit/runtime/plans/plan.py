@@ -26,6 +26,7 @@ from jit.passes.support.analysis import calls_out, has_effects
 
 from ..arrays.interpreter import Assembler, Host
 from ..arrays.programs import Program, Runner
+from .bodies import PlannedBody
 from .loops import run_recurrence
 from .native import Native, SizedNative
 from .places import StepDeclined, Stretch
@@ -199,7 +200,7 @@ class PlannedEngine(Runner):
         stages: list[list[Node]] = [[] for _ in graph.stages]
         for node in graph.nodes:
             stages[node.stage].append(node)
-        assembler = Assembler(graph, host, run_recurrence)
+        assembler = Assembler(graph, host, run_recurrence, _prepared)
         symbols = assembler.symbols
         sizes = assembler.register_of_sizes(symbols) if symbols else -1
         for program, nodes, natives in zip(assembler.programs, stages, self.natives, strict=True):
@@ -231,6 +232,11 @@ class PlannedEngine(Runner):
 
     def freeze(self) -> None:
         """Nothing to do: the graph does not change."""
+
+
+def _prepared(graph: Graph, host: Host | None) -> PlannedBody:
+    """A branch or step of control flow, planned when it runs."""
+    return PlannedBody(graph, host, PlannedEngine)
 
 
 def _add_native(native: Any, program: Program, assembler: Assembler, sizes: int, kind: StretchKind) -> None:

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from jit.ir import Value
+from jit.ir import Node, Value
 from jit.ir.errors import TraceError
 
 from .records import GuardRecord
@@ -64,6 +64,11 @@ class Guards:
                 f"{at_line()}Python decides on a traced value here, and strict=True forbids that; use where(), "
                 "or trace without strict"
             )
+
+    def withdraw(self, nodes: set[Node]) -> None:
+        """Forget the guards among these nodes, which leave the graph."""
+        self.records = [record for record in self.records if record.node not in nodes]
+        self._outcomes = {value: outcome for value, outcome in self._outcomes.items() if value.node not in nodes}
 
     def drop_stage(self, stage: int, count: int) -> None:
         """Forget a stage that could not be recorded, and with it the guards after the first `count`."""

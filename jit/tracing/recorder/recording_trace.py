@@ -6,7 +6,7 @@ They are functions in files of their own, and the methods of `jit.tracing.record
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from jit.eager.generators import Generator
 from jit.eager.recorder import Recorder
@@ -25,6 +25,9 @@ from .scalars import Scalars
 from .tape import Tape
 from .uncounted import UncountedWrites
 
+if TYPE_CHECKING:
+    from .regions import Regions
+
 
 class RecordingTrace(Recorder, Protocol):
     """A trace that records: its components, and how operands become values of its graph."""
@@ -41,6 +44,7 @@ class RecordingTrace(Recorder, Protocol):
     impurity: Impurity
     errors: TraceErrors
     functions: PythonFunctions
+    regions: Regions
 
     def value_of(self, tensor: Tensor) -> Value:
         """The Value that `tensor` holds now."""

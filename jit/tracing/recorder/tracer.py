@@ -29,6 +29,8 @@ from .attributes import SetAttributes
 from .capturing import Captures, Locate
 from .caught_errors import TraceErrors
 from .composites import record_composite
+from .control_flow import record_flow
+from .control_history import Flow
 from .gradients import Gradients
 from .guards import Guards
 from .identities import Identities
@@ -39,6 +41,7 @@ from .raising import note_raised
 from .randomness import Randomness
 from .records import Constant
 from .refusals import Impurity, at_line, change_outside, escape
+from .regions import Regions
 from .scalars import Scalars
 from .tape import Tape
 from .uncounted import UncountedWrites
@@ -91,6 +94,7 @@ class Trace:
         self.uncounted = UncountedWrites(self.memory, self.impurity)
         self.errors = TraceErrors(self.impurity)
         self.functions = PythonFunctions()
+        self.regions = Regions()
         self.attributes = SetAttributes()
         self.constants: list[Constant] = []
         """The ledger of values that are baked in."""
@@ -129,8 +133,12 @@ class Trace:
                 "function, by another thread perhaps; write to it in the function itself, or clone it"
             )
         if binding.epoch != binding.cell.epoch:
+            last = self.graph._last
             binding.value = derive(self, binding)
             binding.epoch = binding.cell.epoch
+            self.regions.note_derived(self, binding.cell, last)
+        if self.regions.open or self.regions.enclosed:
+            self.regions.note(binding.value, tensor)
         return binding.value
 
     def bind_copy(self, copy: Tensor, tensor: Tensor) -> None:
@@ -144,11 +152,16 @@ class Trace:
         if isinstance(value, Tensor):
             return self.value_of(value)
         if type(value) is TracedScalar:
-            return value._ir() if value._trace is self else value._number
+            return self._number_of(value) if value._trace is self else value._number
         if isinstance(value, (tuple, list)):
             return tuple(self.operand(item) for item in value)
         if isinstance(value, Generator):
             return self.randomness.state_of(value)
+        return value
+
+    def _number_of(self, number: TracedScalar) -> Value:
+        value = number._ir()
+        self.regions.note(value, number)
         return value
 
     def prepare(self, op: Op, values: Sequence[Any]) -> tuple[list[Any], dict[str, Any], Generator | None]:
@@ -210,15 +223,24 @@ class Trace:
 
     def record_function(self, function: Any, args: Sequence[Any]) -> Any:
         """Run an autograd.Function and record it."""
+        self.regions.refuse("runs a Python function; call it outside of cond and its like")
         return python_ops.record_function(self, function, args)
 
     def record_native(self, op: Any, tensors: Sequence[Tensor], outputs: Sequence[Tensor]) -> None:
         """Record a call of a CppOp, which has just run."""
+        self.regions.refuse("runs a native function; call it outside of cond and its like")
         python_ops.record_native(self, op, tensors, outputs)
 
     def record_eval(self, node: Any, gradients: Sequence[Any], run: Callable[[], Sequence[Any]]) -> Sequence[Any]:
         """Run the backward of an autograd.Function and record it."""
         return python_ops.record_eval(self, node, gradients, run)
+
+    def control_flow(
+        self, kind: str, functions: Sequence[Any], inputs: Sequence[Any], carried: int = 0, scanned: int = 0,
+        reverse: bool = False,
+    ) -> list[Any]:  # fmt: skip
+        """Record control flow over functions, and run it."""
+        return record_flow(self, Flow(kind, tuple(functions), carried, scanned, reverse), inputs)
 
     def checkpointed(self) -> contextlib.AbstractContextManager[None]:
         """A block whose nodes stand under a checkpoint of its own, unless a backward runs it."""
@@ -282,6 +304,7 @@ class Trace:
 
     def set_gradient(self, tensor: Tensor, gradient: Tensor | None) -> None:
         """`tensor.grad = gradient`, in the function."""
+        self.regions.refuse("sets the gradient of a tensor; return it instead")
         self.gradients.write(tensor, gradient)
 
     def accumulate(self, tensor: Tensor, gradient: Tensor, differentiable: bool) -> None:
@@ -314,6 +337,7 @@ class Trace:
 
     def note_attribute(self, network: Network, name: str) -> None:
         """Note that an attribute of a network has been set."""
+        self.regions.refuse("sets an attribute of a module; return the value instead")
         self.attributes.note(network, name)
 
     def note_network(self, network: Network) -> None:

@@ -57,6 +57,7 @@ def keep_original(trace: RecordingTrace, tensor: Tensor) -> None:
     binding = trace.memory.binding(tensor)
     assert binding is not None
     cell = binding.cell
+    trace.regions.check_write(cell)
     if cell.foreign:
         raise TraceError(
             f"{at_line()}the function writes to the memory of a numpy array; make it a tensor outside of the function"

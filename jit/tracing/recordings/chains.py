@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from jit.ir import Graph, Value
+from jit.ir.control import is_control
 from jit.passes import run
 from jit.runtime.arrays.programs import Engine
 
@@ -169,5 +170,5 @@ def guards_of(graph: Graph, stage: int | None = None) -> Iterator[tuple[int, Any
         number = node.stage if stage is None else stage
         if node.kind == "prim::Guard":
             yield number, node
-        for body in node.subgraphs:
+        for body in () if is_control(node) else node.subgraphs:  # guards in there are about sizes, and hold
             yield from guards_of(body, number)

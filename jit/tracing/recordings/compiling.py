@@ -6,24 +6,18 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from jit.ir import Graph, Node, Op, TensorType, Value
+from jit.ir import Graph, TensorType, Value
 from jit.ir.collector import collector_resting
 from jit.passes import OPTIMIZE, Result, find_pass, run
 from jit.runtime.arrays.interpreter import Host, Interpreter
 from jit.runtime.arrays.programs import Engine
+from jit.runtime.plans.optimising import optimised as optimise
+from jit.runtime.plans.optimising import pass_options, supported
 
 
 def unoptimised(graph: Graph) -> Graph:
     """The graph as it was recorded: runs bit for bit as eager mode does."""
     return graph
-
-
-def optimise(graph: Graph) -> Graph:
-    """A copy of the graph, improved by the passes."""
-    with collector_resting():
-        improved = graph.clone()
-        run(improved, OPTIMIZE, options=_options())
-        return improved
 
 
 def engine(graph: Graph, optimised: bool, host: Host) -> Engine:
@@ -60,12 +54,12 @@ def _stretches(graph: Graph) -> Any:
 
 def titled_graphs(graph: Graph) -> list[Result]:
     """One titled graph per pass of the pipeline, applied to a copy of `graph`."""
-    return run(graph.clone(), OPTIMIZE, options=_options())
+    return run(graph.clone(), OPTIMIZE, options=pass_options())
 
 
 def improvements(graph: Graph) -> Iterator[tuple[str, Graph]]:
     """The graph as it is, and after each pass that changes it, with a title: one copy, changed in place."""
-    improved, options = graph.clone(), _options()
+    improved, options = graph.clone(), pass_options()
     yield "recorded", improved
     for name in OPTIMIZE:
         with collector_resting():
@@ -77,28 +71,8 @@ def improvements(graph: Graph) -> Iterator[tuple[str, Graph]]:
 def before(graph: Graph, name: str) -> Graph:
     """A copy of the graph as the pass called `name` gets it."""
     improved = graph.clone()
-    run(improved, OPTIMIZE[: OPTIMIZE.index(name)], options=_options())
+    run(improved, OPTIMIZE[: OPTIMIZE.index(name)], options=pass_options())
     return improved
-
-
-def _options() -> dict[str, dict[str, Any]]:
-    """Options that passes need of the runtime, which they may not import themselves."""
-    kernels = {"supported": supported}
-    return {"constant_fold": {"evaluate": _evaluate}, "distribute": kernels, "fuse": kernels}
-
-
-def _evaluate(op: Op, values: Any) -> Any:
-    from jit.runtime.arrays.execute import execute
-
-    return execute(op, values)
-
-
-def supported(node: Node) -> bool:
-    """Whether there is a kernel for a node."""
-    from jit.runtime.kernels.fusion import supports
-
-    tensors = (v.type for v in (*node.inputs, *node.outputs) if isinstance(v.type, TensorType))
-    return len({type.device for type in tensors}) <= 1 and supports(node)
 
 
 def is_on_host(graph: Graph) -> bool:
@@ -110,3 +84,9 @@ def is_on_host(graph: Graph) -> bool:
 def lies_on_host(value: Value) -> bool:
     """Whether a value is no tensor of another device than the CPU."""
     return not isinstance(value.type, TensorType) or value.type.device == "cpu"
+
+
+__all__ = [
+    "before", "engine", "improvements", "is_on_host", "lies_on_host", "optimise", "supported", "titled_graphs",
+    "unoptimised",
+]  # fmt: skip

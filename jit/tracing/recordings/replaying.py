@@ -14,11 +14,13 @@ from jit.eager.generators import Generator
 from jit.eager.proxies import TracedScalar, concrete
 from jit.eager.tensors import Tensor, Variable, alias, tensor_of, variable_of
 from jit.ir import Node, Op, Value, find
+from jit.ir.control import is_control
 from jit.ir.errors import TraceError
 from jit.ir.graph import map_template
 from jit.runtime.arrays.interpreter import Interpreter
 from jit.runtime.arrays.libraries import is_array
 
+from ..recorder.control_flow import run_node
 from ..recorder.tracer import Trace
 from ..surroundings.properties import type_of
 from .counts import is_open
@@ -148,6 +150,8 @@ def _results(trace: Trace, environment: dict[Value, Any], node: Node) -> list[An
     if node.kind == "prim::Eval":
         *gradients, handle = map(lookup, node.operands)
         return list(handle.evaluated(gradients, node.attribute("wanted")))
+    if is_control(node):
+        return run_node(node, list(map(lookup, node.operands)))
     return _run_primitive(node, environment)
 
 
