@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jit.ir import dtypes
+
 from .proxies import OnnxProxy, Unsupported
 
 if TYPE_CHECKING:
@@ -194,16 +196,49 @@ def _whole_factors(dims: Any, sizes: Any) -> Any:
     return np.array(factors, np.float32) if exact else None
 
 
+def _range(g: OnnxBuilder, call: OnnxCall) -> tuple[OnnxProxy, ...]:
+    """Before opset 11: the places of as many ones."""
+    start, limit, step = call.inputs
+    assert start is not None and limit is not None and step is not None
+    if step.constant is None or step.constant != 1 or start.dtype is not dtypes.int64:
+        raise Unsupported("before opset 11, only whole numbers one after the other can be counted", 11)
+    count = g.op("Reshape", g.op("Sub", limit, start), g.ints([1]))
+    places = g.op("NonZero", g.op("ConstantOfShape", count, value=np.ones(1, np.int64)))
+    return (g.op("Add", g.op("Reshape", places, g.ints([-1])), start),)
+
+
+def _trilu(g: OnnxBuilder, call: OnnxCall) -> tuple[OnnxProxy, ...]:
+    """Before opset 14: x where column - row is at least k, or at most, and 0 elsewhere."""
+    x = call.inputs[0]
+    assert x is not None
+    k = g.constant(0) if len(call.inputs) < 2 or call.inputs[1] is None else call.inputs[1]
+    column, row = (_counted(g, size) for size in x.shape[:-3:-1])
+    beyond = g.op("Sub", column, g.op("Unsqueeze", g.op("Add", row, k), g.ints([1])))
+    zero, upper = g.constant(0), call.attributes.get("upper", 1)
+    outside = g.op("Less", beyond, zero) if upper else g.op("Less", zero, beyond)
+    return (g.op("Where", outside, g.constant(0, like=x), x),)
+
+
+def _counted(g: OnnxBuilder, size: Any) -> OnnxProxy:
+    """0, 1, ... up to a size."""
+    if type(size) is int:
+        return g.constant(np.arange(size))
+    found: OnnxProxy = g.op("Range", g.constant(0), g.constant(size), g.constant(1))
+    return found
+
+
 ALWAYS = 1000
 """An opset above all that there are, for rewrites that every one of them needs."""
 REWRITES: dict[str, tuple[int, Callable[[OnnxBuilder, OnnxCall], tuple[OnnxProxy, ...]]]] = {
     "Equal": (11, _equal),
+    "Range": (11, _range),
     "Gemm": (11, _gemm),
     "GreaterOrEqual": (12, _or_equal("Greater")),
     "LessOrEqual": (12, _or_equal("Less")),
     "Softmax": (13, _softmax),
     "LogSoftmax": (13, _softmax),
     "Resize": (13, _resize),
+    "Trilu": (14, _trilu),
     "CastLike": (15, _cast_like),
     "Reshape": (ALWAYS, _reshape),
     "Shape": (ALWAYS, _shape),
