@@ -225,7 +225,7 @@ class _Export:
             if name in by_name:
                 by_name[name].axes.update(_axes_of(by_name[name], dims))
             elif output_names is not None and name in output_names:
-                self.output_axes[name] = axes_of(name, dims)
+                self.output_axes[name] = axes_of(name, dims, self._rank_of_output(list(output_names).index(name)))
             else:
                 inputs = [item.name for item in self.inputs if item.array is None]
                 raise UsageError(
@@ -237,6 +237,12 @@ class _Export:
                 if type(size) is SizeExpr:
                     symbol = size.lone_symbol or SizeSymbol(str(size), 1)
                     item.axes.setdefault(dim, Axis(symbol.name, symbol.low, symbol.high))
+
+    def _rank_of_output(self, index: int) -> int | None:
+        """The number of dims of one of the tensors that the graph returns."""
+        types = [v.type for v in self.graph.stages[self.stage].outputs if isinstance(v, Value)]
+        known = [type for type in types if isinstance(type, TensorType)]
+        return known[index].ndim if index < len(known) and len(known) == len(types) else None
 
     # -- nodes ---------------------------------------------------------------------------------------------------
 
@@ -269,7 +275,7 @@ class _Export:
             self.converter.require(value)
         if self.converter.problems:
             raise ExportError(explain(self.converter.problems, self.g.opset)) from self.converter.crash
-        if not self.results:
+        if not returned:
             raise ExportError("The graph returns no tensors, so there is nothing to export; return at least one.")
         self.outputs = [self._output_value(item) for item in self.results]
         self.nodes = peephole.simplify(self.g.nodes, self.outputs)

@@ -892,7 +892,7 @@ def _(g: OnnxWriter, self: Value, indices: Sequence[Value | None], values: Value
     moved = at.moved(self)
     sizes = at.sizes_of_result(moved)
     order = at.result_order(len(sizes))
-    source = onnx_spread(g, values, [sizes[d] for d in order])  # in ATen's order; the common dims go to the front
+    source = onnx_spread(g, values, tuple(sizes[d] for d in order))  # in ATen's order; the common dims go to the front
     if order != sorted(order):
         source = g.op("Transpose", source, perm=[order.index(d) for d in range(len(order))])
     more = {"reduction": "add"} if accumulate else {}
