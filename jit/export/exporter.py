@@ -275,15 +275,15 @@ class _Export:
             self.converter.require(value)
         if self.converter.problems:
             raise ExportError(explain(self.converter.problems, self.g.opset)) from self.converter.crash
-        if not returned:
+        if not self.results:
             raise ExportError("The graph returns no tensors, so there is nothing to export; return at least one.")
         self.outputs = [self._output_value(item) for item in self.results]
-        self.nodes = peephole.simplify(self.g.nodes, self.outputs)
+        self.nodes = peephole.simplify(self.g.nodes, self.outputs, self._folded_constant)
 
     def fold(self) -> None:
         """Compute what depends on constants alone."""
         folding = ModelFolding(self.outputs, self.g.opset, self._folded_constant, self.g.tensor, self._element_of)
-        self.nodes = peephole.simplify(folding.fold(self.nodes), self.outputs)
+        self.nodes = peephole.simplify(folding.fold(self.nodes), self.outputs, self._folded_constant)
         self.changed = set(folding.changed)
 
     def _element_of(self, value: onnx_ir.Value) -> int:

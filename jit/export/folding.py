@@ -1,7 +1,7 @@
 """Folding of an exported model: functions of constants, batch norms behind convolutions, the same computed twice.
 
 1. a node all of whose operands are constants  ->  a constant
-2. BatchNormalization(Conv(x, w, b))           ->  Conv(x, w', b')
+2. BatchNormalization(Conv(x, w, b))           ->  Conv(x, w', b'), and so for ConvTranspose and Gemm
 3. two nodes that compute the same             ->  one
 
 A weight that other nodes use, too, stays as it is (a model would hold it twice), and so does a node whose result is
@@ -83,9 +83,9 @@ class ModelFolding:
     # -- batch norms ---------------------------------------------------------------------------------------------
 
     def _joined(self, node: onnx_ir.Node) -> bool:
-        """Whether the node has become part of the convolution before it, whose result nobody else uses."""
+        """Whether the node has become part of the layer before it, whose result nobody else uses."""
         conv = node.inputs[0].producer() if node.op_type == "BatchNormalization" and node.inputs[0] else None
-        if conv is None or conv.op_type != "Conv" or not self._are_joinable(conv, node):
+        if conv is None or conv.op_type not in ("Conv", "ConvTranspose", "Gemm") or not self._are_joinable(conv, node):
             return False
         weight, bias = _joined_numbers(conv, node)
         result = conv.outputs[0]
@@ -108,6 +108,8 @@ class ModelFolding:
     def _are_joinable(self, conv: onnx_ir.Node, norm: onnx_ir.Node) -> bool:
         mode = norm.attributes.get("training_mode")
         if conv.domain or norm.domain or (mode is not None and mode.as_int()) or len(norm.outputs) > 1:
+            return False
+        if any(_number(conv, name, 1.0) != 1 for name in ("alpha", "beta")):
             return False
         constant = all(map(_is_constant, [*conv.inputs[1:], *norm.inputs[1:]]))
         alone = len(conv.outputs[0].uses()) == 1 and conv.outputs[0] not in self.outputs
@@ -185,9 +187,27 @@ def _joined_numbers(conv: onnx_ir.Node, norm: onnx_ir.Node) -> tuple[Any, Any]:
     scale, shift, mean, var = (_numbers(value).astype(np.float64) for value in norm.inputs[1:])
     given = norm.attributes.get("epsilon")
     factor = scale / np.sqrt(var + (given.as_float() if given is not None else 1e-5))
-    wide = weight.astype(np.float64) * factor.reshape(-1, *[1] * (weight.ndim - 1))
+    wide = _scaled(conv, weight.astype(np.float64), factor)
     bias = ((biases[0].astype(np.float64) if biases else 0.0) - mean) * factor + shift
     return wide.astype(weight.dtype), bias.astype(weight.dtype)
+
+
+def _scaled(conv: onnx_ir.Node, weight: Any, factor: Any) -> Any:
+    """A weight with the share of each output channel multiplied by its factor."""
+    if conv.op_type == "Gemm":
+        return weight * (factor[:, None] if _number(conv, "transB", 0) else factor)
+    places = [1] * (weight.ndim - 2)
+    if conv.op_type == "Conv":
+        return weight * factor.reshape(-1, 1, *places)
+    groups = int(_number(conv, "group", 1))  # channels of inputs come first, those of outputs once for each group
+    parts = weight.reshape(groups, -1, *weight.shape[1:]) * factor.reshape(groups, 1, -1, *places)
+    return parts.reshape(weight.shape)
+
+
+def _number(node: onnx_ir.Node, name: str, default: float) -> float:
+    """An attribute that is a number."""
+    given = node.attributes.get(name)
+    return default if given is None else given.value
 
 
 def _key(node: onnx_ir.Node) -> Any:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jit.ir import dtypes
+from jit.ir.sizes import SizeExpr, bounds_of
 
 from .proxies import OnnxProxy, Unsupported
 
@@ -120,6 +121,10 @@ def _softmax(g: OnnxBuilder, call: OnnxCall) -> tuple[OnnxProxy, ...]:
 
 def _reshape(g: OnnxBuilder, call: OnnxCall) -> tuple[OnnxProxy, ...]:
     """A size of 0 means no elements, as in ATen; for ONNX it means the input's size, unless told otherwise."""
+    constant = _constant_sizes(g, call)
+    if constant is not None:
+        call.inputs[1] = g.ints(constant)
+        return g.write(call)
     sizes = call.inputs[1].constant if len(call.inputs) > 1 and call.inputs[1] is not None else None
     if "allowzero" in call.attributes or sizes is None or not np.any(sizes == 0) or np.any(sizes == -1):
         return g.write(call)
@@ -129,6 +134,26 @@ def _reshape(g: OnnxBuilder, call: OnnxCall) -> tuple[OnnxProxy, ...]:
     if not copied:
         call.attributes["allowzero"] = 1
     return g.write(call)
+
+
+def _constant_sizes(g: OnnxBuilder, call: OnnxCall) -> list[int] | None:
+    """Sizes that vary as constants: 0 for the size that the input has in the same dim, and -1 for one more."""
+    x, given = call.inputs
+    sizes = g.sizes.lists.get(given.value) if given is not None else None
+    dims = x.known_dims if x is not None else None
+    if sizes is None or dims is None or any(type(size) is int and size == 0 for size in sizes):
+        return None
+    found = [_constant_size(size, dims[at] if at < len(dims) else None) for at, size in enumerate(sizes)]
+    copied = [size for size, constant in zip(sizes, found) if constant == 0]
+    if found.count(-1) > 1 or (-1 in found and any((bounds_of(size)[0] or 0) < 1 for size in copied)):
+        return None  # what -1 stands for cannot be told where there are no elements
+    return found
+
+
+def _constant_size(size: int, dim: Any) -> int:
+    if type(size) is int:
+        return size
+    return 0 if type(dim) is SizeExpr and str(dim) == str(size) else -1
 
 
 def _shape(g: OnnxBuilder, call: OnnxCall) -> tuple[OnnxProxy, ...]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from jit.ir.dtypes import DType
     from jit.ir.types import Type
 
-    from .protocols import Array, KnownType, Number, Numpy, Ops, Tensor, Term, Terms
+    from .protocols import Array, KnownType, Number, Numpy, OnnxWriter, Ops, Tensor, Term, Terms, Value
 
 NO_SCAN = absent("ONNX runs along a dim with sums alone")
 
@@ -35,7 +35,6 @@ NO_SCAN = absent("ONNX runs along a dim with sums alone")
     "aten::cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
     kernel=Kernel("scan"),
     inplace=True,
-    onnx=NO_SCAN,
 )
 def cumprod(m: Numpy, self: Array, dim: int, dtype: DType | None) -> Array:
     """The running product along dim; integers give int64."""
@@ -104,6 +103,17 @@ def _running_samples() -> Iterator[Sample]:
     yield sample(strided(make(3, 5)), 1, note="strided")
     yield sample(whole(5, low=-3, high=3, dtype="int32"), 0, note="integer", grad=False)
     yield sample(make(5, dtype="bool"), 0, note="bool", grad=False)
+
+
+@cumprod.onnx
+def _(g: OnnxWriter, self: Value, dim: int, dtype: DType | None) -> Value:
+    values = g.cast(self, g.out.dtype)
+    if self.ndim == 0:
+        return g.op("Identity", values)
+    wide = g.cast(values, running_dtype(values.dtype))
+    if not g.runs("CumProd", wide.dtype):
+        raise g.unsupported("ONNX has products along a dim from opset 26 on", since=26)
+    return g.cast(g.op("CumProd", wide, g.constant(wrap_dim(dim, self.ndim), dtype="int64")), values.dtype)
 
 
 @cumprod.samples
