@@ -16,7 +16,7 @@ from jit.ir.precision import Precision
 from jit.ir.samples import Sample, make, sample, strided, whole
 from jit.ir.types import TensorType
 
-from .common import is_complex, ordered_only, running, running_dtype, wide_sum_dtype
+from .common import is_complex, is_fixed, ordered_only, running, running_dtype, wide_sum_dtype
 from .reductions import dtype_of
 
 if TYPE_CHECKING:
@@ -110,10 +110,24 @@ def _(g: OnnxWriter, self: Value, dim: int, dtype: DType | None) -> Value:
     values = g.cast(self, g.out.dtype)
     if self.ndim == 0:
         return g.op("Identity", values)
-    wide = g.cast(values, running_dtype(values.dtype))
-    if not g.runs("CumProd", wide.dtype):
-        raise g.unsupported("ONNX has products along a dim from opset 26 on", since=26)
-    return g.cast(g.op("CumProd", wide, g.constant(wrap_dim(dim, self.ndim), dtype="int64")), values.dtype)
+    wide, at = g.cast(values, running_dtype(values.dtype)), wrap_dim(dim, self.ndim)
+    if g.runs("CumProd", wide.dtype):
+        return g.cast(g.op("CumProd", wide, g.constant(at, dtype="int64")), values.dtype)
+    size = self.shape[at]
+    if not is_fixed(size):
+        raise g.unsupported("ONNX has products along a dim of any size from opset 26 on", since=26)
+    return g.cast(_onnx_products(g, wide, at, size), values.dtype)
+
+
+def _onnx_products(g: OnnxWriter, x: Value, at: int, size: int) -> Value:
+    """Running products in log2(size) steps: those of 2, 4, 8, ... entries, each of two of half as many."""
+    count = 1
+    while count < size:
+        before = g.op("Slice", x, g.ints([0]), g.ints([size - count]), g.ints([at]))
+        pads = [count if dim == at else 0 for dim in range(2 * x.ndim)]
+        x = g.op("Mul", x, g.op("Pad", before, g.ints(pads), g.constant(1, like=x)))
+        count *= 2
+    return x
 
 
 @cumprod.samples

@@ -176,6 +176,7 @@ def _scattered(m: Numpy, name: str, self: Array, dim: int, index: Array, src: Ar
 def _onnx_scatter(g: OnnxWriter, self: Value, dim: int, index: Value, src: Value, reduction: str = "none") -> Value:
     if self.ndim == 0:
         combined = {"none": None, "add": "Add", "mul": "Mul", "max": "Max", "min": "Min"}[reduction]
+        src = g.op("Reshape", src, g.ints([])) if src.ndim else src
         return g.op(combined, self, src) if combined else g.op("Identity", src)
     if reduction != "none" and g.opset < 16:
         raise g.unsupported("ScatterElements reduces only", since=16)
@@ -184,8 +185,19 @@ def _onnx_scatter(g: OnnxWriter, self: Value, dim: int, index: Value, src: Value
     if not surely_same(src.shape, index.shape):
         axes = list(range(self.ndim))
         src = g.op("Slice", src, g.ints([0] * self.ndim), g.op("Shape", index), g.ints(axes))
-    more = {} if reduction == "none" else {"reduction": reduction}
-    return g.op("ScatterElements", self, g.cast(index, dtypes.int64), src, axis=wrap_dim(dim, self.ndim), **more)
+    places, axis = g.cast(index, dtypes.int64), wrap_dim(dim, self.ndim)
+    return _onnx_combined(g, "ScatterElements", self, places, src, reduction, axis=axis)
+
+
+def _onnx_combined(
+    g: OnnxWriter, name: str, self: Value, places: Value, source: Value, reduction: str, **attributes: Any
+) -> Value:
+    """A scatter by `name`; 16-bit floats, which onnxruntime does not combine, in float32."""
+    if reduction == "none":
+        return g.op(name, self, places, source, **attributes)
+    wide = dtypes.float32 if self.dtype.is_half else self.dtype
+    combined = g.op(name, g.cast(self, wide), places, g.cast(source, wide), reduction=reduction, **attributes)
+    return g.cast(combined, self.dtype)
 
 
 @array("aten::scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", raises=True, inplace=True,
@@ -538,10 +550,11 @@ def _(g: OnnxWriter, self: Value, dim: int, index: Value, source: Value, alpha: 
 def _onnx_rows(g: OnnxWriter, self: Value, dim: int, index: Value, source: Value, reduction: str = "none") -> Value:
     """Scatter whole rows: those of the first dim at once, others with the index repeated for every element of a row."""
     at = wrap_dim(dim, self.ndim)
-    if at == 0 and self.ndim > 0 and g.opset >= 11:
-        more = {} if reduction == "none" else {"reduction": reduction}
+    if self.ndim == 0:
+        return _onnx_scatter(g, self, dim, index, source, reduction)
+    if at == 0 and g.opset >= 11:
         rows = g.op("Reshape", g.cast(index, dtypes.int64), g.ints([-1, 1]))
-        return g.op("ScatterND", self, rows, source, **more)
+        return _onnx_combined(g, "ScatterND", self, rows, source, reduction)
     column = g.op("Reshape", index, g.ints([-1 if d == at else 1 for d in range(self.ndim)]))
     return _onnx_scatter(g, self, dim, g.op("Expand", column, g.op("Shape", source)), source, reduction)
 
@@ -580,6 +593,9 @@ index_copy.type_rule = _like
 
 @index_copy.onnx
 def _(g: OnnxWriter, self: Value, dim: int, index: Value, source: Value) -> Value:
+    if source.ndim < self.ndim:
+        count = math.prod(index.shape)
+        source = g.op("Expand", source, g.ints([count if d == dim % self.ndim else s for d, s in enumerate(self.shape)]))
     return _onnx_rows(g, self, dim, index, source)
 
 
@@ -624,6 +640,8 @@ index_fill.type_rule = _like
 @index_fill.onnx
 def _(g: OnnxWriter, self: Value, dim: int, index: Value, value: Number) -> Value:
     at = wrap_dim(dim, self.ndim)
+    if self.ndim == 0:
+        return g.op("Identity", g.constant(value, like=self))
     rows = g.op("Gather", self, g.op("Reshape", index, g.ints([-1])), axis=at)
     return _onnx_rows(g, self, dim, index, g.op("Expand", g.constant(value, like=self), g.op("Shape", rows)))
 
@@ -895,8 +913,8 @@ def _(g: OnnxWriter, self: Value, indices: Sequence[Value | None], values: Value
     source = onnx_spread(g, values, tuple(sizes[d] for d in order))  # in ATen's order; the common dims go to the front
     if order != sorted(order):
         source = g.op("Transpose", source, perm=[order.index(d) for d in range(len(order))])
-    more = {"reduction": "add"} if accumulate else {}
-    return at.moved_back(g.op("ScatterND", moved, at.rows, source, **more))
+    reduction = "add" if accumulate else "none"
+    return at.moved_back(_onnx_combined(g, "ScatterND", moved, at.rows, source, reduction))
 
 
 @index_put.samples
@@ -1016,6 +1034,9 @@ def _(self: KnownType) -> TensorType:
 
 @nonzero.onnx
 def _(g: OnnxWriter, self: Value) -> Value:
+    if self.ndim == 0:  # one row, of no places, or none
+        rows = g.op("Transpose", g.op("NonZero", g.op("Reshape", self, g.ints([1]))), perm=[1, 0])
+        return g.op("Slice", rows, g.ints([0]), g.ints([0]), g.ints([1]))
     return g.op("Transpose", g.op("NonZero", self), perm=[1, 0])
 
 
@@ -1163,7 +1184,9 @@ def _(g: OnnxWriter, self: Value, num_classes: int) -> Value:
     depth = g.constant(num_classes, dtype="int64")
     if num_classes == -1:
         depth = g.op("Add", g.reduce("ReduceMax", self, None, False), g.constant(1, like=self))
-    return g.op("OneHot", self, depth, g.constant([0, 1], dtype="int64"), axis=-1)
+    places = self if self.ndim else g.op("Reshape", self, g.ints([1]))
+    chosen = g.op("OneHot", places, depth, g.constant([0, 1], dtype="int64"), axis=-1)
+    return chosen if self.ndim else g.op("Squeeze", chosen, g.ints([0]))
 
 
 @one_hot.samples

@@ -903,7 +903,7 @@ def _(
     g: OnnxWriter, input: Value, weight: Value | None, bias: Value | None, N: int, C: int, HxW: int, group: int,
     eps: float,
 ) -> Sequence[Value | None]:  # fmt: skip
-    grouped = g.op("Reshape", input, g.ints([N, group, -1]))
+    grouped = g.op("Reshape", input, g.ints([N, group, C // group * HxW]))
     _, mean, r = _onnx_moments(g, grouped, (2,), eps)
     statistics = [g.op("Reshape", s, g.ints([N, group])) for s in (mean, r)]
     one, zero = (g.constant([number] * group, like=input) for number in (1, 0))

@@ -321,9 +321,9 @@ def test_metadata_is_kept():
 def test_all_obstacles_are_named_at_once():
     with pytest.raises(ExportError) as caught:
         export(
-            """graph(%x : Float(2, 2)) {
+            """graph(%x : Float(2, 2), %i : Long(2, 2)) {
               %0 : Float(2, 2) = aten::no_such_op(%x)  # model.py:3 in forward
-              %1 : Float(2, 2) = aten::cumprod[dim=0](%0)  # model.py:4 in forward
+              %1 : Float(2, 2) = aten::scatter_add[dim=0](%0, %i, %0)  # model.py:4 in forward
               %2 : Float(2, 2) = ^Clip[limit=2.0](%1)  # model.py:5 in forward
               return (%2)
             }""",
@@ -333,8 +333,8 @@ def test_all_obstacles_are_named_at_once():
         "The graph cannot be exported to ONNX at opset 13, for 3 reasons:",
         "  aten::no_such_op at model.py:3 in forward: no ONNX form of it is known; "
         "give one with jit.export.register_symbolic('aten::no_such_op', ...)",
-        "  aten::cumprod at model.py:4 in forward: ONNX has products along a dim from opset 26 on; "
-        "opset_version=26 would do",
+        "  aten::scatter_add at model.py:4 in forward: ScatterElements reduces only; "
+        "opset_version=16 would do",
         "  ^Clip at model.py:5 in forward: a Python function is opaque to ONNX; "
         "give it a static method `symbolic(g, *arguments)`",
     ]

@@ -260,8 +260,11 @@ def test_running_products(dtype):
     a = (jit.rand(3, 4) * 3).to(dtype)
     assert nodes_of(lambda a: a.cumprod(1), a, opset_version=26, dynamic_axes={"a": [1]})["CumProd"] == 1
     assert nodes_of(lambda a: a.sum().cumprod(0), a.float(), opset_version=9)
+    for size in (1, 2, 3, 7, 8):
+        found = nodes_of(lambda a: a.cumprod(1), a.float().repeat(1, 2)[:, :size], dynamic_axes={"a": [0]})
+        assert found.get("Mul", 0) == math.ceil(math.log2(size))
     with pytest.raises(ExportError, match="opset_version=26 would do"):
-        jit.export_onnx(lambda a: a.cumprod(1), a)
+        jit.export_onnx(lambda a: a.cumprod(1), a, dynamic_axes={"a": [1]})
 
 
 def write(cache: Any, rows: Any) -> Any:
