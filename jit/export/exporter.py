@@ -278,12 +278,12 @@ class _Export:
         if not self.results:
             raise ExportError("The graph returns no tensors, so there is nothing to export; return at least one.")
         self.outputs = [self._output_value(item) for item in self.results]
-        self.nodes = peephole.simplify(self.g.nodes, self.outputs, self._folded_constant)
+        self.nodes = peephole.simplify(self.g.nodes, self.outputs, self._folded_constant, self.g.opset)
 
     def fold(self) -> None:
         """Compute what depends on constants alone."""
         folding = ModelFolding(self.outputs, self.g.opset, self._folded_constant, self.g.tensor, self._element_of)
-        self.nodes = peephole.simplify(folding.fold(self.nodes), self.outputs, self._folded_constant)
+        self.nodes = peephole.simplify(folding.fold(self.nodes), self.outputs, self._folded_constant, self.g.opset)
         self.changed = set(folding.changed)
 
     def _element_of(self, value: onnx_ir.Value) -> int:

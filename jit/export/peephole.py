@@ -11,7 +11,8 @@
 8. Unsqueeze(Unsqueeze(x))        ->  Unsqueeze(x)
 9. Conv(Pad(x))                   ->  Conv[pads](x), where the padding is zeros
 10. LSTM(x, ..., zeros)           ->  LSTM(x, ...), and so for GRU and RNN, which begin with zeros
-11. Mul(x, Reciprocal(y))         ->  Div(x, y), where nobody else needs the reciprocal
+11. ReduceSum(Mul(x, x))          ->  ReduceSumSquare(x), where nobody else needs the squares
+12. Mul(x, Reciprocal(y))         ->  Div(x, y), where nobody else needs the reciprocal
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ Constant = Callable[[Any, str], "onnx_ir.Value"]
 """A maker of constants, `(array, name)`."""
 
 
-def simplify(nodes: list[onnx_ir.Node], outputs: Values, constant: Constant) -> list[onnx_ir.Node]:
+def simplify(nodes: list[onnx_ir.Node], outputs: Values, constant: Constant, opset: int) -> list[onnx_ir.Node]:
     """The nodes that are left; `outputs` is changed where a removed node gave one of them."""
     for node in nodes:
         if node.domain:
@@ -49,6 +50,8 @@ def simplify(nodes: list[onnx_ir.Node], outputs: Values, constant: Constant) -> 
             _pad_within(node, outputs)
         if node.op_type in ("LSTM", "GRU", "RNN"):
             _begin_with_zeros(node)
+        if node.op_type == "ReduceSum":
+            _sum_squares(node, outputs, opset)
         if node.op_type == "Mul":
             _divide(node, outputs)
         if _does_nothing(node):
@@ -212,8 +215,20 @@ def _is_zeros(value: onnx_ir.Value) -> bool:
     return all(each is not None and _is_zeros(each) for each in given)
 
 
+def _sum_squares(node: onnx_ir.Node, outputs: Values, opset: int) -> None:
+    """Case 11, for the element types for which onnxruntime has a kernel."""
+    before = _producer(node)
+    if before is None or before.op_type != "Mul" or before.domain or before.inputs[0] is not before.inputs[1]:
+        return
+    dtype = None if before.outputs[0].dtype is None else before.outputs[0].dtype.name
+    in_one_form = opset >= 18 or len(node.inputs) == 1  # in between, ReduceSum alone took its axes as an operand
+    if in_one_form and _is_alone(before, outputs) and dtype in ("FLOAT", "DOUBLE"):
+        node.op_type = "ReduceSumSquare"
+        node.replace_input_with(0, before.inputs[0])
+
+
 def _divide(node: onnx_ir.Node, outputs: Values) -> None:
-    """Case 11."""
+    """Case 12."""
     for index in (1, 0):
         before = _producer(node, index)
         if before is not None and before.op_type == "Reciprocal" and not before.domain and _is_alone(before, outputs):

@@ -594,8 +594,9 @@ index_copy.type_rule = _like
 @index_copy.onnx
 def _(g: OnnxWriter, self: Value, dim: int, index: Value, source: Value) -> Value:
     if source.ndim < self.ndim:
-        count = math.prod(index.shape)
-        source = g.op("Expand", source, g.ints([count if d == dim % self.ndim else s for d, s in enumerate(self.shape)]))
+        sizes = list(self.shape)
+        sizes[wrap_dim(dim, self.ndim)] = math.prod(index.shape)
+        source = g.op("Expand", source, g.ints(sizes))
     return _onnx_rows(g, self, dim, index, source)
 
 

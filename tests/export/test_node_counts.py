@@ -334,3 +334,54 @@ def kept_whole(name: str, opset: int, dtype: Any, folder: Any) -> bool:
     except Exception:  # there is no such operator, or no kernel
         return False
     return [node.op_type for node in onnx.load(folder / "whole.onnx").graph.node] == [name]
+
+
+# -- factors -------------------------------------------------------------------------------------------------------
+
+LAYER, ROW = nn.Linear(4, 6), jit.randn(6)
+VECTORS = jit.randn(2, 3, 4)
+
+
+@pytest.mark.parametrize(("function", "expected"), [
+    (lambda x: LAYER(x) * 0.5, {"MatMul": 1, "Add": 1}), (lambda x: LAYER(x) / 2.5, {"MatMul": 1, "Add": 1}),
+    (lambda x: ROW * LAYER(x), {"MatMul": 1, "Add": 1}), (lambda x: LAYER(x) / ROW, {"MatMul": 1, "Add": 1}),
+    (lambda x: F.linear(x, LAYER.weight) * ROW, {"MatMul": 1}),
+    (lambda x: (LAYER(x) * 0.5).tanh() + LAYER(x), {"MatMul": 1, "Add": 2, "Mul": 1, "Tanh": 1}),
+    (lambda x: 2 / LAYER(x), {"MatMul": 1, "Add": 1, "Div": 1}),
+    (lambda x: LAYER(x) / 0, {"MatMul": 1, "Add": 1, "Div": 1}),
+    (lambda x: LAYER(x) * ROW.expand(5, 1, 1, 6), {"MatMul": 1, "Add": 1, "Mul": 1}),
+    (lambda x: (LAYER(x) * 2, x), {"MatMul": 1, "Add": 1, "Identity": 1}),
+    (lambda x: (x * x).sum(-1), {"ReduceSumSquare": 1}), (lambda x: (x * x).sum(), {"ReduceSumSquare": 1}),
+    (lambda x: (lambda s: s.sum(-1, keepdim=True) + s)(x * x), {"Mul": 1, "ReduceSum": 1, "Add": 1}),
+])  # fmt: skip
+def test_factors_and_squares(function, expected):
+    assert nodes_of(function, VECTORS, dynamic_axes={"x": {0: "batch"}}) == expected
+    assert nodes_of(function, VECTORS, opset_version=13)
+
+
+class Scores(nn.Module):
+    """Attention spelled out, without a mask."""
+
+    def __init__(self, before: bool) -> None:
+        super().__init__()
+        self.q, self.k, self.before = nn.Linear(4, 4), nn.Linear(4, 4), before
+
+    def forward(self, x: Any) -> Any:
+        q, k = (layer(x).view(x.shape[0], 3, 2, 2).transpose(1, 2) for layer in (self.q, self.k))
+        return ((q / 1.4) @ k.mT if self.before else (q @ k.mT) / 1.4).softmax(-1)
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_the_scale_of_scores_is_taken_up_by_weights(before):
+    found = nodes_of(Scores(before), VECTORS, dynamic_axes={"x": {0: "batch"}})
+    assert found == {"MatMul": 3, "Add": 2, "Reshape": 2, "Transpose": 2, "Softmax": 1}
+
+
+def test_factors_stay_where_weights_are_inputs():
+    found = nodes_of(lambda x: LAYER(x) * 0.5, VECTORS, fold=False)
+    assert found["Mul"] == 1
+
+
+@pytest.mark.parametrize("dtype", [jit.int64, jit.float64, jit.int32])
+def test_squares_of_every_dtype(dtype):
+    assert nodes_of(lambda x: (x * x).sum(0), jit.arange(4).to(dtype))

