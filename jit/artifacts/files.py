@@ -112,6 +112,8 @@ def _members(data: bytes) -> dict[str, bytes]:
 class LoadedFunction(TracedFunction):
     """A traced function without Python code: it runs what was recorded before it was saved."""
 
+    has_code = False
+
     def __init__(self, reader: Reader, manifest: dict[str, Any]) -> None:
         self.tensors: dict[str, Any] = reader.owners(manifest["owners"])
         """The parameters, buffers and other tensors that the function reads, by name."""

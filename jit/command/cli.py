@@ -35,7 +35,8 @@ DONE, FAILED, WRONG_CALL = 0, 1, 2
 def cli() -> None:
     """Trace, look at, run and export tensor programs.
 
-    TARGET is path/to/file.py:name or package.module:name: a function, a traced function, a Module, or a factory of one.
+    TARGET is path/to/file.py:name or package.module:name: a function, a traced function, a Module, or a factory of one;
+    or a file: model.onnx, or a traced function that was saved; for export-onnx also a graph that was saved as .ir.
     """
 
 
@@ -70,26 +71,32 @@ _input = click.option(
 @click.option("--fallthrough", is_flag=True, help="Write operators that ONNX does not know, in a domain of their own.")
 @click.option("--updates-as-outputs", is_flag=True, help="Export what the target writes to, as a training step does.")
 @click.option("--verify/--no-verify", default=True, help="Run the model with onnxruntime and compare.")
+@click.option("--rtol", type=float, default=None, help="The error that is allowed in an element, relative to it.")
+@click.option("--atol", type=float, default=None, help="The error that is allowed in any element.")
+@click.option("--verify-size", "sizes", multiple=True, metavar="batch=7", help="A further size to verify with.")
 @click.option(
     "--external-data", type=click.Choice(["auto", "always", "never"]), default="auto", help="Weights beside the model."
 )
-@click.option("--report", type=click.Path(dir_okay=False), default=None, help="Also write the report: .json or text.")
+@click.option(
+    "--report", type=click.Path(dir_okay=False), default=None, help="Also write the report: .json, .md, .html or text."
+)
 @_json
 def export_command(
     target: str, output: str, inputs: Sequence[str], opset: int | None, dynamic: Sequence[str],
     input_names: str | None, output_names: str | None, stage: int, training: bool, fold: bool,
-    fallthrough: bool, updates_as_outputs: bool, verify: bool, external_data: str, report: str | None, as_json: bool,
+    fallthrough: bool, updates_as_outputs: bool, verify: bool, rtol: float | None, atol: float | None,
+    sizes: Sequence[str], external_data: str, report: str | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Export TARGET as an ONNX model and check it with onnxruntime.
 
     \f
     Args: of target, output, inputs, opset, dynamic, input_names, output_names, stage, training, fold,
-    fallthrough, updates_as_outputs, verify, external_data, report and as_json, see the options.
+    fallthrough, updates_as_outputs, verify, rtol, atol, sizes, external_data, report and as_json, see the options.
     """
-    from .targets import load_inputs, load_target, parse_dynamic
+    from .targets import load_inputs, load_target, parse_dynamic, parse_sizes
 
     with waiting(f"exporting {target}"):
-        loaded = load_target(target)
+        loaded = load_target(target, graphs=True)
         args, kwargs = load_inputs(loaded, inputs)
         made = loaded.calls(
             jit.export_onnx, loaded.function, args, output, kwargs=kwargs,
@@ -97,9 +104,10 @@ def export_command(
             output_names=_names(output_names) or loaded.said("output_names"), opset_version=opset, stage=stage,
             training=training, dynamic_axes=parse_dynamic(dynamic) or loaded.said("dynamic_axes"), fold=fold,
             fallthrough=fallthrough, updates_as_outputs=updates_as_outputs, verify=verify, external_data=external_data,
+            rtol=rtol, atol=atol, verify_inputs=parse_sizes(sizes),
         )  # fmt: skip
     if report is not None:
-        write_atomically(report, (made.to_json() if report.endswith(".json") else str(made)) + "\n")
+        write_atomically(report, made.as_text_for(report))
     click.echo(made.to_json() if as_json else str(made))
 
 

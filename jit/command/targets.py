@@ -16,12 +16,14 @@ from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from zipfile import is_zipfile
 
 import numpy as np
 
+import jit
 from jit.eager.creation import from_numpy
 from jit.eager.tensors import Tensor
-from jit.ir import dtypes
+from jit.ir import dtypes, parse
 from jit.ir.errors import Error, UsageError
 
 
@@ -68,8 +70,12 @@ class CommandTarget:
         return 1
 
 
-def load_target(text: str) -> CommandTarget:
-    """The function, traced function or Module that `text` names, factories being called; or an ONNX model.
+def load_target(text: str, graphs: bool = False) -> CommandTarget:
+    """The function, traced function or Module that `text` names, factories being called; or what a file holds.
+
+    Args:
+        text: A name in a module, an ONNX model, a saved function, or a saved graph.
+        graphs: Whether it may be a graph, which cannot be called.
 
     Raises:
         UsageError: The text names no target, or the file, module or name does not exist.
@@ -77,6 +83,10 @@ def load_target(text: str) -> CommandTarget:
     """
     if text.endswith(".onnx"):
         return _load_model(text)
+    if text.endswith(".ir"):
+        return _load_graph(text, graphs)
+    if is_zipfile(text):
+        return CommandTarget(jit.load(text), ModuleType(Path(text).stem), "function")
     place, colon, name = text.rpartition(":")
     if not colon or not place or not name:
         raise UsageError(f"a target is path/to/file.py:name, package.module:name or model.onnx, and {text!r} is none")
@@ -105,6 +115,16 @@ def _load_model(path: str) -> CommandTarget:
         example_inputs=lambda: tuple(_random_array(d, tuple(s or 2 for s in sizes)) for d, sizes in model.input_types),
     )  # fmt: skip
     return CommandTarget(traced, module, "model")
+
+
+def _load_graph(path: str, allowed: bool) -> CommandTarget:
+    if not allowed:
+        raise UsageError(f"{path} is a graph, which can be exported, but not called; name the function that it is of")
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} cannot be read as a graph ({error}); give a file of inspect --save") from error
+    return CommandTarget(parse(text), ModuleType(Path(path).stem), "graph")
 
 
 def _load_file(path: Path) -> ModuleType:
@@ -285,6 +305,21 @@ def parse_dynamic(texts: Sequence[str]) -> dict[str, dict[int, Any]]:
                 )
             axes.setdefault(name, {})[int(match[1])] = _axis(*match.groups()[1:])
     return axes
+
+
+def parse_sizes(texts: Sequence[str]) -> list[dict[str, int]]:
+    """`batch=7` and `batch=3,length=5` as [{"batch": 7}, {"batch": 3, "length": 5}].
+
+    Raises:
+        UsageError: A text is not of this form.
+    """
+    found = []
+    for text in texts:
+        pairs = [re.fullmatch(r"\s*([A-Za-z_]\w*)\s*=\s*(\d+)\s*", item) for item in text.split(",")]
+        if not all(pairs):
+            raise UsageError(f"a size to verify with is batch=7, or batch=7,height=9, and {text!r} is not")
+        found.append({pair[1]: int(pair[2]) for pair in pairs if pair})
+    return found
 
 
 def _axis(name: str, low: str | None, high: str | None) -> Any:

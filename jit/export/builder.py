@@ -8,6 +8,7 @@
     g.reduce("ReduceSum", x, dim, keepdim)
     g.out, g.outs                      dtype, shape and ndim of what the operator returned when it was traced
     g.opset                            the opset that is being written
+    g.runs("CumProd", x.dtype)         whether a new operator is written as itself
     raise g.unsupported("why")         to be listed with everything else that cannot be exported
 
 Symbolics write the newest form of each operator; `legacy` rewrites it for older opsets. An operator, attribute or
@@ -32,7 +33,7 @@ from jit.ir.sizes import SizeExpr
 from . import complexes
 from .complexes import Pairs, as_pairs
 from .dims import Dim, ExportedType
-from .opsets import OPSETS, TYPE_STRINGS, dtype_of, element_type
+from .opsets import KERNELS, OPSETS, TYPE_STRINGS, dtype_of, element_type
 from .proxies import OnnxProxy, Scalar, Unsupported
 from .signatures import Signature, first_opset, signature
 from .size_nodes import SizeNodes, needs_a_number
@@ -231,6 +232,16 @@ class OnnxBuilder:
         dims = wrap_dims(tuple(dim) if isinstance(dim, (tuple, list)) else dim, x.ndim)
         axes = None if len(dims) >= x.ndim else self.ints(sorted(dims))  # dims 0 and -1 are allowed for a 0-d tensor
         return self.op(name, x, axes, keepdims=int(keepdim), **attributes)
+
+    def runs(self, name: str, dtype: DType | None) -> bool:
+        """Whether an operator that is newer than the default opset is to be written as itself, and not as its parts.
+
+        Args:
+            name: The operator.
+            dtype: The element type of what it computes.
+        """
+        opsets, types = KERNELS[name]
+        return self.opset in opsets and dtype in types
 
     def unsupported(self, reason: str, since: int | None = None) -> Unsupported:
         """An exception to raise: `reason` completes the sentence "aten::op cannot be exported: ...".

@@ -108,7 +108,7 @@ def _subgraph(
         outputs: list[onnx_ir.Value] = []
         for result in results:
             outputs.append(_result(g, result, outputs, set(inputs)))
-    return onnx_ir.Graph(inputs, outputs, nodes=peephole.simplify(nodes, outputs, inner=True), name=name)
+    return onnx_ir.Graph(inputs, outputs, nodes=peephole.simplify(nodes, outputs), name=name)
 
 
 @contextmanager

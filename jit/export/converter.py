@@ -395,7 +395,10 @@ def _write_item(converter: Converter, node: Node) -> Scalar:
     kind = node.output.type.name if isinstance(node.output.type, ScalarType) else "float"
     if kind not in KINDS:
         raise Unsupported(f"ONNX has no {kind} numbers")
-    return g.scalar(KINDS[kind], lambda: g.cast(g.op("Reshape", tensor, g.ints([])), KINDS[kind]))
+    has_dims = tensor.known_dims != ()
+    return g.scalar(
+        KINDS[kind], lambda: g.cast(g.op("Reshape", tensor, g.ints([])) if has_dims else tensor, KINDS[kind])
+    )
 
 
 WRITERS: dict[str, Callable[[Converter, Node], Any]] = {

@@ -238,7 +238,7 @@ class _Export:
             if name in by_name:
                 by_name[name].axes.update(_axes_of(by_name[name], dims))
             elif output_names is not None and name in output_names:
-                self.output_axes[name] = axes_of(name, dims)
+                self.output_axes[name] = axes_of(name, dims, self._rank_of_output(list(output_names).index(name)))
             else:
                 inputs = [item.name for item in self.inputs if item.array is None]
                 raise UsageError(
@@ -250,6 +250,12 @@ class _Export:
                 if type(size) is SizeExpr:
                     symbol = size.lone_symbol or SizeSymbol(str(size), 1)
                     item.axes.setdefault(dim, Axis(symbol.name, symbol.low, symbol.high))
+
+    def _rank_of_output(self, index: int) -> int | None:
+        """The number of dims of one of the tensors that the graph returns."""
+        types = [v.type for v in self.graph.stages[self.stage].outputs if isinstance(v, Value)]
+        known = [type for type in types if isinstance(type, TensorType)]
+        return known[index].ndim if index < len(known) and len(known) == len(types) else None
 
     # -- nodes ---------------------------------------------------------------------------------------------------
 
@@ -291,12 +297,12 @@ class _Export:
         if not self.results:
             raise ExportError("The graph returns no tensors, so there is nothing to export; return at least one.")
         self.outputs = [self._output_value(item) for item in self.results]
-        self.nodes = peephole.simplify(self.g.nodes, self.outputs)
+        self.nodes = peephole.simplify(self.g.nodes, self.outputs, self._folded_constant, self.g.opset)
 
     def fold(self) -> None:
         """Compute what depends on constants alone."""
         folding = ModelFolding(self.outputs, self.g.opset, self._folded_constant, self.g.tensor, self._element_of)
-        self.nodes = peephole.simplify(folding.fold(self.nodes), self.outputs)
+        self.nodes = peephole.simplify(folding.fold(self.nodes), self.outputs, self._folded_constant, self.g.opset)
         self.changed = set(folding.changed)
 
     def _element_of(self, value: onnx_ir.Value) -> int:

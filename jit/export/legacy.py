@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jit.ir import dtypes
+from jit.ir.sizes import SizeExpr, bounds_of
+
 from .proxies import OnnxProxy, Unsupported
 
 if TYPE_CHECKING:
@@ -118,6 +121,10 @@ def _softmax(g: OnnxBuilder, call: OnnxCall) -> tuple[OnnxProxy, ...]:
 
 def _reshape(g: OnnxBuilder, call: OnnxCall) -> tuple[OnnxProxy, ...]:
     """A size of 0 means no elements, as in ATen; for ONNX it means the input's size, unless told otherwise."""
+    constant = _constant_sizes(g, call)
+    if constant is not None:
+        call.inputs[1] = g.ints(constant)
+        return g.write(call)
     sizes = call.inputs[1].constant if len(call.inputs) > 1 and call.inputs[1] is not None else None
     if "allowzero" in call.attributes or sizes is None or not np.any(sizes == 0) or np.any(sizes == -1):
         return g.write(call)
@@ -127,6 +134,26 @@ def _reshape(g: OnnxBuilder, call: OnnxCall) -> tuple[OnnxProxy, ...]:
     if not copied:
         call.attributes["allowzero"] = 1
     return g.write(call)
+
+
+def _constant_sizes(g: OnnxBuilder, call: OnnxCall) -> list[int] | None:
+    """Sizes that vary as constants: 0 for the size that the input has in the same dim, and -1 for one more."""
+    x, given = call.inputs
+    sizes = g.sizes.lists.get(given.value) if given is not None else None
+    dims = x.known_dims if x is not None else None
+    if sizes is None or dims is None or any(type(size) is int and size == 0 for size in sizes):
+        return None
+    found = [_constant_size(size, dims[at] if at < len(dims) else None) for at, size in enumerate(sizes)]
+    copied = [size for size, constant in zip(sizes, found) if constant == 0]
+    if found.count(-1) > 1 or (-1 in found and any((bounds_of(size)[0] or 0) < 1 for size in copied)):
+        return None  # what -1 stands for cannot be told where there are no elements
+    return found
+
+
+def _constant_size(size: int, dim: Any) -> int:
+    if type(size) is int:
+        return size
+    return 0 if type(dim) is SizeExpr and str(dim) == str(size) else -1
 
 
 def _shape(g: OnnxBuilder, call: OnnxCall) -> tuple[OnnxProxy, ...]:
@@ -194,16 +221,49 @@ def _whole_factors(dims: Any, sizes: Any) -> Any:
     return np.array(factors, np.float32) if exact else None
 
 
+def _range(g: OnnxBuilder, call: OnnxCall) -> tuple[OnnxProxy, ...]:
+    """Before opset 11: the places of as many ones."""
+    start, limit, step = call.inputs
+    assert start is not None and limit is not None and step is not None
+    if step.constant is None or step.constant != 1 or start.dtype is not dtypes.int64:
+        raise Unsupported("before opset 11, only whole numbers one after the other can be counted", 11)
+    count = g.op("Reshape", g.op("Sub", limit, start), g.ints([1]))
+    places = g.op("NonZero", g.op("ConstantOfShape", count, value=np.ones(1, np.int64)))
+    return (g.op("Add", g.op("Reshape", places, g.ints([-1])), start),)
+
+
+def _trilu(g: OnnxBuilder, call: OnnxCall) -> tuple[OnnxProxy, ...]:
+    """Before opset 14: x where column - row is at least k, or at most, and 0 elsewhere."""
+    x = call.inputs[0]
+    assert x is not None
+    k = g.constant(0) if len(call.inputs) < 2 or call.inputs[1] is None else call.inputs[1]
+    column, row = (_counted(g, size) for size in x.shape[:-3:-1])
+    beyond = g.op("Sub", column, g.op("Unsqueeze", g.op("Add", row, k), g.ints([1])))
+    zero, upper = g.constant(0), call.attributes.get("upper", 1)
+    outside = g.op("Less", beyond, zero) if upper else g.op("Less", zero, beyond)
+    return (g.op("Where", outside, g.constant(0, like=x), x),)
+
+
+def _counted(g: OnnxBuilder, size: Any) -> OnnxProxy:
+    """0, 1, ... up to a size."""
+    if type(size) is int:
+        return g.constant(np.arange(size))
+    found: OnnxProxy = g.op("Range", g.constant(0), g.constant(size), g.constant(1))
+    return found
+
+
 ALWAYS = 1000
 """An opset above all that there are, for rewrites that every one of them needs."""
 REWRITES: dict[str, tuple[int, Callable[[OnnxBuilder, OnnxCall], tuple[OnnxProxy, ...]]]] = {
     "Equal": (11, _equal),
+    "Range": (11, _range),
     "Gemm": (11, _gemm),
     "GreaterOrEqual": (12, _or_equal("Greater")),
     "LessOrEqual": (12, _or_equal("Less")),
     "Softmax": (13, _softmax),
     "LogSoftmax": (13, _softmax),
     "Resize": (13, _resize),
+    "Trilu": (14, _trilu),
     "CastLike": (15, _cast_like),
     "Reshape": (ALWAYS, _reshape),
     "Shape": (ALWAYS, _shape),

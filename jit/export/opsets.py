@@ -40,6 +40,16 @@ def _without_underscore(name: str) -> str:
     return name.replace("float8_", "float8").replace("e8m0fnu", "e8m0")
 
 
+KERNELS: dict[str, tuple[range, tuple[DType, ...]]] = {
+    "RMSNormalization": (range(23, 27), (dtypes.float32, dtypes.float16)),
+    "Attention": (range(23, 24), (dtypes.float32, dtypes.float16)),
+    "TensorScatter": (range(24, 27), (dtypes.float32, dtypes.float16, dtypes.float64, dtypes.int64, dtypes.int32)),
+    "CumProd": (range(26, 27), (dtypes.float32, dtypes.float64, dtypes.int64, dtypes.int32)),
+}
+"""Operators newer than the default opset that are written as themselves: the opsets and the element types for which
+onnxruntime 1.32 has a kernel on CPUs. It takes others apart (GroupNormalization, Attention from opset 24 on) or refuses
+them (Swish); their parts, as we write them, run at least as fast."""
+
 TYPE_STRINGS: dict[DType, str] = {
     dtype: f"tensor({ {'float32': 'float', 'float64': 'double'}.get(dtype.name, _without_underscore(dtype.name)) })"
     for dtype in ELEMENT_TYPES

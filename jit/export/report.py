@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
+from html import escape
 from typing import Any
 
 
@@ -73,7 +75,7 @@ class ExportReport:
     def __str__(self) -> str:
         ops = ", ".join(f"{name} {count}" for name, count in self.op_histogram.items())
         lines = [
-            f"exported to {self.path or 'memory'} (opset {self.opset}, IR {self.ir_version})",
+            self._title(),
             f"  inputs    {_listed(self.inputs)}",
             f"  outputs   {_listed(self.outputs)}",
             f"  nodes     {self.node_count}{f': {ops}' if ops else ''}",
@@ -84,6 +86,44 @@ class ExportReport:
         lines += [f"  holds for {text}" for text in self.conditions]
         return "\n".join(lines + [f"  warning   {text}" for text in self.warnings])
 
+    def as_text_for(self, path: str) -> str:
+        """The report as the ending of a file's name asks for it: .json, .md, .html, or plain text."""
+        ending = path.rpartition(".")[2].lower()
+        makers = {"json": self.to_json, "md": self.to_markdown, "html": self.to_html, "htm": self.to_html}
+        return makers.get(ending, self.__str__)() + "\n"
+
+    def to_markdown(self) -> str:
+        """The same as `str` says, as tables of Markdown."""
+        lines = [f"# {self._title()}", ""]
+        for heading, rows in self._tables():
+            lines += [f"| {heading} | |", "|---|---|"]
+            lines += [f"| {_in_markdown(left)} | {_in_markdown(right)} |" for left, right in rows] + [""]
+        return "\n".join(lines).rstrip()
+
+    def to_html(self) -> str:
+        """The same as `str` says, as a page."""
+        parts = [f"<h1>{escape(self._title())}</h1>"]
+        for heading, rows in self._tables():
+            cells = (f"<tr><td>{escape(left)}</td><td>{escape(right)}</td></tr>" for left, right in rows)
+            parts.append(f"<h2>{escape(heading)}</h2>\n<table>\n" + "\n".join(cells) + "\n</table>")
+        head = f'<head><meta charset="utf-8"><title>{escape(self._title())}</title>{_STYLE}</head>'
+        return f"<!DOCTYPE html>\n<html>{head}<body>\n" + "\n".join(parts) + "\n</body></html>"
+
+    def _title(self) -> str:
+        return f"exported to {self.path or 'memory'} (opset {self.opset}, IR {self.ir_version})"
+
+    def _tables(self) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+        """Headings, and rows of two columns under each."""
+        yield "inputs", [*self.inputs.items()] or [("none", "")]
+        yield "outputs", [*self.outputs.items()] or [("none", "")]
+        yield f"{self.node_count} nodes", [(name, str(count)) for name, count in self.op_histogram.items()]
+        kept = [("kept in", self.external_data)] if self.external_data else []
+        yield "weights", [("tensors", str(self.initializers)), ("bytes", _bytes(self.initializer_bytes)), *kept]
+        yield "checks", [
+            ("verified", str(self.verified or "no")), *(("holds for", text) for text in self.conditions),
+            *(("warning", text) for text in self.warnings),
+        ]  # fmt: skip
+
     def to_dict(self) -> dict[str, Any]:
         """Everything, in plain lists, dicts, strings and numbers."""
         return asdict(self)
@@ -91,6 +131,14 @@ class ExportReport:
     def to_json(self, indent: int | None = 2) -> str:
         """Everything, as JSON."""
         return json.dumps(self.to_dict(), indent=indent)
+
+
+_STYLE = "<style>body{font-family:sans-serif} td{border:1px solid #ccc;padding:2px 8px}</style>"
+
+
+def _in_markdown(text: str) -> str:
+    """Text in a cell of a table."""
+    return "".join(f"\\{sign}" if sign in "|*_`<>" else sign for sign in text)
 
 
 def _run_text(shapes: dict[str, list[int]]) -> str:

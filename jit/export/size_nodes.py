@@ -34,6 +34,8 @@ class SizeNodes:
         """The names of the axes where they differ from those of the symbols."""
         self.values: dict[onnx_ir.Value, SizeExpr] = {}
         """The sizes by the ONNX values that hold them."""
+        self.lists: dict[onnx_ir.Value, tuple[int, ...]] = {}
+        """Several sizes by the ONNX value that holds them."""
         self._lines: dict[str, OnnxProxy] = {}
         self._numbers: dict[str, OnnxProxy] = {}
 
@@ -65,6 +67,7 @@ class SizeNodes:
             return self._g.ints([size])
         found = self._once(str(size), lambda: self._sum(size))
         self.values[found.value] = size
+        self.lists[found.value] = (size,)
         return found
 
     def several(self, sizes: Sequence[int]) -> OnnxProxy:
@@ -79,7 +82,9 @@ class SizeNodes:
                 lines += [self.line(size) for size in run] if varies else [self._g.ints(run)]
             return self._g.op("Concat", *lines, axis=0)
 
-        return self._once(", ".join(map(str, sizes)), write)
+        found = self._once(", ".join(map(str, sizes)), write)
+        self.lists[found.value] = tuple(sizes)
+        return found
 
     def _once(self, key: str, write: Callable[[], OnnxProxy]) -> OnnxProxy:
         if key not in self._lines:

@@ -85,6 +85,23 @@ class SizedGraph:
         """Other sizes that the model is right for, by the names of the axes, if any are near the recorded ones."""
         return next(map(self._by_name, filter(self._are_right, self._near())), None)
 
+    def checked_sizes(self, wanted: Mapping[str, int]) -> dict[str, int]:
+        """Sizes of the axes by their names; the recorded ones of those that are not among `wanted`.
+
+        Raises:
+            UsageError: There is no such axis, or the model is not right for the sizes.
+        """
+        sizes = {axis.name: self.recorded[symbol] for symbol, axis in self.axes.items()}
+        strange = [name for name in wanted if name not in sizes]
+        if strange:
+            known = ", ".join(map(repr, sizes)) or "none"
+            raise UsageError(f"there is no dynamic axis {strange[0]!r} to verify with; the axes are {known}")
+        sizes.update(wanted)
+        if not self.holds_for(sizes):
+            shown = ", ".join(f"{name}={size}" for name, size in sizes.items())
+            raise UsageError(f"the model is not for the sizes {shown}: {'; '.join(self.notes) or 'see dynamic_axes'}")
+        return sizes
+
     def _near(self) -> Iterator[dict[SizeSymbol, int]]:
         for step in [*range(1, FARTHEST), *range(-1, -FARTHEST, -1)]:  # sizes that are equal shall differ
             yield {s: size + step * (1 + i) for i, (s, size) in enumerate(self.recorded.items())}

@@ -32,13 +32,15 @@ Run = Callable[[Arrays], dict[str, Any]]
 
 
 class Tolerance(NamedTuple):
-    """Values agree where |actual - expected| <= relative * |expected| + of_largest * max |expected| + a floor."""
+    """Values agree where |actual - expected| <= relative * |expected| + of_largest * max |expected| + absolute, and a
+    floor."""
 
     relative: float
     of_largest: float
     of_one: float = 0.0
     """The spacing of numbers next to 1, which is the floor in runs with values that large: engines compute a sigmoid as
     0.5 plus something, so a tiny result has the rounding error of the 0.5."""
+    absolute: float = 0.0
 
 
 EXACT = Tolerance(0.0, 0.0)
@@ -53,6 +55,32 @@ OF_THE_NOISE = 8.0
 """A further tolerance: multiples of how much a result changes if the inputs are rounded otherwise."""
 OF_THE_REFERENCE = {**TOLERANCES, dtypes.float64: TOLERANCES[dtypes.float32]}
 """The tolerances for onnx.reference, which computes some functions of float64 in float32."""
+
+
+def with_tolerance(
+    rows: Mapping[DType, Tolerance], rtol: float | None, atol: float | None
+) -> Mapping[DType, Tolerance]:
+    """Rows that replace those of `TOLERANCES`, with a user's own tolerances.
+
+    Args:
+        rows: The rows without them.
+        rtol: The relative error that the user allows; None to leave that as it is.
+        atol: The absolute error, likewise.
+
+    Raises:
+        UsageError: One is no number, or negative.
+    """
+    for name, number in (("rtol", rtol), ("atol", atol)):
+        if number is not None and (not isinstance(number, (int, float)) or not 0 <= number < math.inf):
+            raise UsageError(f"{name} must be a number of at least 0, got {number!r}.")
+    if rtol is None and atol is None:
+        return rows
+    rows = {**TOLERANCES, **rows}
+    if rtol is not None:
+        rows = {dtype: row._replace(relative=rtol) for dtype, row in rows.items()}
+    if atol is not None:
+        rows = {dtype: row._replace(of_largest=0.0, of_one=0.0, absolute=atol) for dtype, row in rows.items()}
+    return rows
 
 
 def coarsened(dtypes_met: Collection[DType | None]) -> dict[DType, Tolerance]:
@@ -203,7 +231,7 @@ def compare(
     if limit == EXACT:
         return _compare_exactly(got, want)
     wide = want.astype(np.float64)
-    floor = limit.of_one * min(scale, 1.0)
+    floor = limit.of_one * min(scale, 1.0) + limit.absolute
     if noisy is not None:
         most = OF_THE_NOISE * _noise(wide, as_pairs(noisy))
         floor = max(floor, most if amplified else min(most, limit.of_largest * scale))

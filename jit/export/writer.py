@@ -92,7 +92,7 @@ def write_model(model: onnx_ir.Model, path: str | os.PathLike[str], external_dat
     try:
         with _folder_beside(target) as folder:
             _write_files(model, folder, target.name, data)
-            _move_into_place(folder, target, data)
+            _move_into_place(folder, target)
     except OSError as error:
         raise ExportError(
             f"Cannot write the model to {str(path)!r}: {error.strerror or error}; choose another place for it."
@@ -126,8 +126,21 @@ def _write_files(model: onnx_ir.Model, folder: Path, name: str, data: str | None
             value.const_value = tensor
 
 
-def _move_into_place(folder: Path, target: Path, data: str | None) -> None:
-    """Move the weights first, then the model, so that a model in its place has its weights."""
-    if data is not None and (folder / data).exists():
+def _move_into_place(folder: Path, target: Path) -> None:
+    """Move the weights first, then the model, so that a model in its place has its weights.
+
+    An older model that has its weights in the same file goes before them: it is not to be met with the new ones. They
+    go, too, if the new model has its weights within.
+    """
+    data = f"{target.name}.data"
+    if _has_weights_in(target, target.parent / data):
+        target.unlink()
+        (target.parent / data).unlink()
+    if (folder / data).exists():
         os.replace(folder / data, target.parent / data)
     os.replace(folder / target.name, target)
+
+
+def _has_weights_in(model: Path, data: Path) -> bool:
+    """Whether a model that is there has its weights in a file beside it."""
+    return model.is_file() and data.is_file() and data.name.encode() in model.read_bytes()

@@ -16,14 +16,14 @@ from jit.ir.precision import Precision
 from jit.ir.samples import Sample, make, sample, strided, whole
 from jit.ir.types import TensorType
 
-from .common import is_complex, ordered_only, running, running_dtype, wide_sum_dtype
+from .common import is_complex, is_fixed, ordered_only, running, running_dtype, wide_sum_dtype
 from .reductions import dtype_of
 
 if TYPE_CHECKING:
     from jit.ir.dtypes import DType
     from jit.ir.types import Type
 
-    from .protocols import Array, KnownType, Number, Numpy, Ops, Tensor, Term, Terms
+    from .protocols import Array, KnownType, Number, Numpy, OnnxWriter, Ops, Tensor, Term, Terms, Value
 
 NO_SCAN = absent("ONNX runs along a dim with sums alone")
 
@@ -35,7 +35,6 @@ NO_SCAN = absent("ONNX runs along a dim with sums alone")
     "aten::cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
     kernel=Kernel("scan"),
     inplace=True,
-    onnx=NO_SCAN,
 )
 def cumprod(m: Numpy, self: Array, dim: int, dtype: DType | None) -> Array:
     """The running product along dim; integers give int64."""
@@ -104,6 +103,31 @@ def _running_samples() -> Iterator[Sample]:
     yield sample(strided(make(3, 5)), 1, note="strided")
     yield sample(whole(5, low=-3, high=3, dtype="int32"), 0, note="integer", grad=False)
     yield sample(make(5, dtype="bool"), 0, note="bool", grad=False)
+
+
+@cumprod.onnx
+def _(g: OnnxWriter, self: Value, dim: int, dtype: DType | None) -> Value:
+    values = g.cast(self, g.out.dtype)
+    if self.ndim == 0:
+        return g.op("Identity", values)
+    wide, at = g.cast(values, running_dtype(values.dtype)), wrap_dim(dim, self.ndim)
+    if g.runs("CumProd", wide.dtype):
+        return g.cast(g.op("CumProd", wide, g.constant(at, dtype="int64")), values.dtype)
+    size = self.shape[at]
+    if not is_fixed(size):
+        raise g.unsupported("ONNX has products along a dim of any size from opset 26 on", since=26)
+    return g.cast(_onnx_products(g, wide, at, size), values.dtype)
+
+
+def _onnx_products(g: OnnxWriter, x: Value, at: int, size: int) -> Value:
+    """Running products in log2(size) steps: those of 2, 4, 8, ... entries, each of two of half as many."""
+    count = 1
+    while count < size:
+        before = g.op("Slice", x, g.ints([0]), g.ints([size - count]), g.ints([at]))
+        pads = [count if dim == at else 0 for dim in range(2 * x.ndim)]
+        x = g.op("Mul", x, g.op("Pad", before, g.ints(pads), g.constant(1, like=x)))
+        count *= 2
+    return x
 
 
 @cumprod.samples

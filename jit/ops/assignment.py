@@ -12,7 +12,7 @@ from jit.ir.op import array
 from jit.ir.samples import Sample, make, sample
 from jit.ir.types import TensorType
 
-from .common import elsewhere
+from .common import elsewhere, onnx_spread
 
 if TYPE_CHECKING:
     from .protocols import Array, Ints, KnownType, Number, Numpy, OnnxWriter, Value
@@ -49,7 +49,7 @@ def _check_spread(sizes: Ints, over: Ints) -> None:
 
 @copy.onnx
 def _(g: OnnxWriter, self: Value, src: Value) -> Value:
-    return g.op("Expand", g.cast(src, self.dtype), g.ints(list(g.out.shape)))
+    return onnx_spread(g, g.op("Identity", g.cast(src, self.dtype)), self.shape)
 
 
 @copy.samples

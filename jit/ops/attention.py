@@ -37,7 +37,7 @@ from jit.ir.samples import Sample, make, sample
 from jit.ir.scalars import square_root
 from jit.ir.types import UNDEFINED, TensorType, Type
 
-from .common import accumulation
+from .common import accumulation, surely_same
 from .views import sum_to
 
 if TYPE_CHECKING:
@@ -425,6 +425,21 @@ def _weights_of(m: Numpy, scaled: Array, key: Array) -> Array:
     total = m.sum(powers, axis=-1, keepdims=True)
     powers /= m.where(total == 0, 1, total)
     return powers
+
+
+@scaled_dot_product_attention.onnx
+def _(
+    g: OnnxWriter, query: Value, key: Value, value: Value, attn_mask: Value | None, dropout_p: float, is_causal: bool,
+    scale: float | None, enable_gqa: bool,
+) -> Value:  # fmt: skip
+    """One node where there is a kernel for it and every query sees a key: it gives NaN, or a mean, to one that sees
+    none, which is to have zeros."""
+    same = query.dtype is key.dtype is value.dtype and query.ndim == key.ndim == value.ndim == 4
+    same = same and surely_same(key.shape[:2], value.shape[:2]) and surely_same(key.shape[:1], query.shape[:1])
+    same = same and (enable_gqa or surely_same(key.shape[:2], query.shape[:2]))
+    if attn_mask is not None or dropout_p > 0 or not same or not g.runs("Attention", query.dtype):
+        raise g.unsupported("it is written as its parts")
+    return g.op("Attention", query, key, value, scale=scale, is_causal=int(is_causal))
 
 
 @scaled_dot_product_attention.samples

@@ -181,6 +181,21 @@ def onnx_shape(g: OnnxWriter, sizes: Ints) -> Value:
     return g.ints(list(sizes))
 
 
+def surely_same(a: Ints, b: Ints) -> bool:
+    """Whether two shapes are equal, whatever the sizes of dynamic axes; equal expressions have equal texts."""
+    return len(a) == len(b) and all(x is y or (_is_size(x) and _is_size(y) and str(x) == str(y)) for x, y in zip(a, b))
+
+
+def _is_size(size: object) -> bool:
+    """Whether it is a number or an expression of the dynamic axes."""
+    return isinstance(size, int)
+
+
+def onnx_spread(g: OnnxWriter, x: Value, sizes: Ints) -> Value:
+    """`x` broadcast to sizes, some of them perhaps traced; itself if it has these in every run."""
+    return x if surely_same(x.shape, sizes) else g.op("Expand", x, onnx_shape(g, sizes))
+
+
 def onnx_expm1(g: OnnxWriter, x: Value) -> Value:
     """exp(x) - 1 as tanh(x / 2) * (exp(x) + 1), which keeps its digits near 0."""
     half = g.op("Tanh", g.op("Mul", x, g.constant(0.5, like=x)))

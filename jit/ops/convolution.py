@@ -204,7 +204,25 @@ def _onnx_convolution(
     if not transposed:
         return _onnx_conv(g, "Conv", input, weight, bias, w)
     extra = list(output_padding) * (input.ndim - 2) if len(output_padding) == 1 else list(output_padding)
-    return _onnx_conv(g, "ConvTranspose", input, weight, bias, w, output_padding=extra)
+    if all(e < s for e, s in zip(extra, w.stride)):
+        return _onnx_conv(g, "ConvTranspose", input, weight, bias, w, output_padding=extra)
+    return _onnx_wide_transposed(g, input, weight, bias, w, extra)
+
+
+def _onnx_wide_transposed(
+    g: OnnxWriter, x: Value, weight: Value, bias: Value | None, w: ConvGeometry, extra: list[int]
+) -> Value:
+    """A transposed convolution with as much output padding as onnxruntime does not take: less is cut off at the end,
+    and what the convolution does not reach are zeros."""
+    missing = [max(e - p, 0) for e, p in zip(extra, w.padding)]
+    ends = [max(p - e, 0) for e, p in zip(extra, w.padding)]
+    inside = None if any(missing) else bias
+    y = g.op("ConvTranspose", x, weight, inside, group=w.groups, strides=list(w.stride), dilations=list(w.dilation),
+             pads=[*w.padding, *ends])  # fmt: skip
+    if not any(missing):
+        return y
+    y = g.op("Pad", y, g.ints([0] * (x.ndim + 2) + missing))
+    return y if bias is None else g.op("Add", y, g.op("Reshape", bias, g.ints([-1, *[1] * len(extra)])))
 
 
 def _onnx_conv(

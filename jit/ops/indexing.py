@@ -21,7 +21,7 @@ from jit.ir.precision import Precision
 from jit.ir.samples import Sample, make, sample, strided
 from jit.ir.types import TensorType
 
-from .common import require_order, require_real_factor
+from .common import onnx_spread, require_order, require_real_factor, surely_same
 from .views import sum_to
 
 if TYPE_CHECKING:
@@ -173,29 +173,31 @@ def _scattered(m: Numpy, name: str, self: Array, dim: int, index: Array, src: Ar
     return out
 
 
-def _surely_same(a: Ints, b: Ints) -> bool:
-    """Whether two shapes are equal, whatever the sizes of dynamic axes."""
-    return len(a) == len(b) and all(x is y or (_is_size(x) and _is_size(y) and str(x) == str(y)) for x, y in zip(a, b))
-
-
-def _is_size(size: object) -> bool:
-    """Whether it is a number or an expression; equal ones have equal texts."""
-    return isinstance(size, int)
-
-
 def _onnx_scatter(g: OnnxWriter, self: Value, dim: int, index: Value, src: Value, reduction: str = "none") -> Value:
     if self.ndim == 0:
         combined = {"none": None, "add": "Add", "mul": "Mul", "max": "Max", "min": "Min"}[reduction]
+        src = g.op("Reshape", src, g.ints([])) if src.ndim else src
         return g.op(combined, self, src) if combined else g.op("Identity", src)
     if reduction != "none" and g.opset < 16:
         raise g.unsupported("ScatterElements reduces only", since=16)
     if reduction in ("max", "min") and g.opset < 18:
         raise g.unsupported(f"ScatterElements reduces by {reduction} only", since=18)
-    if not _surely_same(src.shape, index.shape):
+    if not surely_same(src.shape, index.shape):
         axes = list(range(self.ndim))
         src = g.op("Slice", src, g.ints([0] * self.ndim), g.op("Shape", index), g.ints(axes))
-    more = {} if reduction == "none" else {"reduction": reduction}
-    return g.op("ScatterElements", self, g.cast(index, dtypes.int64), src, axis=wrap_dim(dim, self.ndim), **more)
+    places, axis = g.cast(index, dtypes.int64), wrap_dim(dim, self.ndim)
+    return _onnx_combined(g, "ScatterElements", self, places, src, reduction, axis=axis)
+
+
+def _onnx_combined(
+    g: OnnxWriter, name: str, self: Value, places: Value, source: Value, reduction: str, **attributes: Any
+) -> Value:
+    """A scatter by `name`; 16-bit floats, which onnxruntime does not combine, in float32."""
+    if reduction == "none":
+        return g.op(name, self, places, source, **attributes)
+    wide = dtypes.float32 if self.dtype.is_half else self.dtype
+    combined = g.op(name, g.cast(self, wide), places, g.cast(source, wide), reduction=reduction, **attributes)
+    return g.cast(combined, self.dtype)
 
 
 @array("aten::scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", raises=True, inplace=True,
@@ -546,8 +548,13 @@ def _(g: OnnxWriter, self: Value, dim: int, index: Value, source: Value, alpha: 
 
 
 def _onnx_rows(g: OnnxWriter, self: Value, dim: int, index: Value, source: Value, reduction: str = "none") -> Value:
-    """Scatter whole rows: the index repeated for every element of a row."""
+    """Scatter whole rows: those of the first dim at once, others with the index repeated for every element of a row."""
     at = wrap_dim(dim, self.ndim)
+    if self.ndim == 0:
+        return _onnx_scatter(g, self, dim, index, source, reduction)
+    if at == 0 and g.opset >= 11:
+        rows = g.op("Reshape", g.cast(index, dtypes.int64), g.ints([-1, 1]))
+        return _onnx_combined(g, "ScatterND", self, rows, source, reduction)
     column = g.op("Reshape", index, g.ints([-1 if d == at else 1 for d in range(self.ndim)]))
     return _onnx_scatter(g, self, dim, g.op("Expand", column, g.op("Shape", source)), source, reduction)
 
@@ -586,6 +593,10 @@ index_copy.type_rule = _like
 
 @index_copy.onnx
 def _(g: OnnxWriter, self: Value, dim: int, index: Value, source: Value) -> Value:
+    if source.ndim < self.ndim:
+        sizes = list(self.shape)
+        sizes[wrap_dim(dim, self.ndim)] = math.prod(index.shape)
+        source = g.op("Expand", source, g.ints(sizes))
     return _onnx_rows(g, self, dim, index, source)
 
 
@@ -630,6 +641,8 @@ index_fill.type_rule = _like
 @index_fill.onnx
 def _(g: OnnxWriter, self: Value, dim: int, index: Value, value: Number) -> Value:
     at = wrap_dim(dim, self.ndim)
+    if self.ndim == 0:
+        return g.op("Identity", g.constant(value, like=self))
     rows = g.op("Gather", self, g.op("Reshape", index, g.ints([-1])), axis=at)
     return _onnx_rows(g, self, dim, index, g.op("Expand", g.constant(value, like=self), g.op("Shape", rows)))
 
@@ -741,15 +754,17 @@ class _OnnxIndex:
 
     def _rows(self, columns: list[Any]) -> Any:
         """The columns broadcast against each other and put side by side in a last dim."""
-        g, total = self.g, None
-        for column in columns[1:]:
-            zero = g.op("Mul", column, g.constant(0, dtype="int64"))
-            total = zero if total is None else g.op("Add", total, zero)
-        first = columns[0] if total is None else g.op("Add", columns[0], total)
-        shape = g.op("Shape", first)
-        wide = [first, *(g.op("Expand", c, shape) for c in columns[1:])]
-        last = [g.op("Unsqueeze", c, g.ints([-1])) for c in wide]
+        g = self.g
+        alike = all(surely_same(column.shape, columns[0].shape) for column in columns)
+        last = [g.op("Unsqueeze", c, g.ints([-1])) for c in (columns if alike else self._broadcast(columns))]
         return last[0] if len(last) == 1 else g.op("Concat", *last, axis=-1)
+
+    def _broadcast(self, columns: list[Any]) -> list[Any]:
+        g, first = self.g, columns[0]
+        for column in columns[1:]:
+            first = g.op("Add", first, g.op("Mul", column, g.constant(0, dtype="int64")))
+        shape = g.op("Shape", first)
+        return [first, *(g.op("Expand", column, shape) for column in columns[1:])]
 
     def moved(self, x: Any) -> Any:
         """The tensor with its indexed dims first."""
@@ -760,6 +775,11 @@ class _OnnxIndex:
         if self.order == sorted(self.order):
             return x
         return self.g.op("Transpose", x, perm=[self.order.index(d) for d in range(len(self.order))])
+
+    def sizes_of_result(self, moved: Any) -> list[Any]:
+        """The sizes of a result with the common dims first; `moved` has the indexed dims first."""
+        *common, indexed = self.rows.shape
+        return [*common, *moved.shape[indexed:]]
 
     def result_order(self, ndim: int) -> list[int]:
         """The permutation that brings a result with the common dims first into ATen's order."""
@@ -868,22 +888,34 @@ def _joint_places(F: Ops, indices: Sequence[Tensor], sizes: Ints) -> Tensor:
     return F.reshape(place, [-1])
 
 
+def _onnx_only_mask(g: OnnxWriter, self: Value, indices: Sequence[Value | None]) -> Value | None:
+    """The mask among indices, with dims that broadcast against `self`, where it is the only one of them."""
+    given = [(at, index) for at, index in enumerate(indices) if index is not None]
+    if len(given) != 1 or not _is_mask(given[0][1]):
+        return None
+    at, mask = given[0]
+    behind = range(mask.ndim, self.ndim - at)
+    mask = g.cast(mask, dtypes.bool_)
+    return g.op("Unsqueeze", mask, g.ints(list(behind))) if behind else mask
+
+
 @index_put.onnx
 def _(g: OnnxWriter, self: Value, indices: Sequence[Value | None], values: Value, accumulate: bool) -> Value:
     if accumulate and g.opset < 16:
         raise g.unsupported("ScatterND adds only", since=16)
+    if not accumulate and [size for size in values.shape if type(size) is not int or size != 1] == []:
+        mask = _onnx_only_mask(g, self, indices)
+        if mask is not None:
+            return g.op("Where", mask, g.op("Reshape", values, g.ints([])) if values.ndim else values, self)
     at = _OnnxIndex(g, self, indices)
     moved = at.moved(self)
-    picked = g.op("GatherND", moved, at.rows)
-    order = at.result_order(picked.ndim)
-    source = values
-    if order != sorted(order):  # broadcast in ATen's order, then bring the common dims to the front
-        source = g.op("Expand", source, g.op("Shape", g.op("Transpose", picked, perm=order)))
+    sizes = at.sizes_of_result(moved)
+    order = at.result_order(len(sizes))
+    source = onnx_spread(g, values, tuple(sizes[d] for d in order))  # in ATen's order; the common dims go to the front
+    if order != sorted(order):
         source = g.op("Transpose", source, perm=[order.index(d) for d in range(len(order))])
-    else:
-        source = g.op("Expand", source, g.op("Shape", picked))
-    more = {"reduction": "add"} if accumulate else {}
-    return at.moved_back(g.op("ScatterND", moved, at.rows, source, **more))
+    reduction = "add" if accumulate else "none"
+    return at.moved_back(_onnx_combined(g, "ScatterND", moved, at.rows, source, reduction))
 
 
 @index_put.samples
@@ -924,7 +956,7 @@ def _(self: KnownType, mask: KnownType) -> TensorType:
 
 @masked_select.onnx
 def _(g: OnnxWriter, self: Value, mask: Value) -> Value:
-    if not _surely_same(self.shape, mask.shape):
+    if not surely_same(self.shape, mask.shape):
         zero = g.op("Expand", g.constant(False, dtype="bool"), g.op("Shape", self))
         mask = g.op("Or", mask, zero)
         self = g.op("Expand", self, g.op("Shape", mask))
@@ -974,7 +1006,7 @@ def _(self: KnownType, mask: KnownType, source: KnownType) -> TensorType:
 
 @masked_scatter.onnx
 def _(g: OnnxWriter, self: Value, mask: Value, source: Value) -> Value:
-    whole = self if _surely_same(self.shape, g.out.shape) else g.op("Expand", self, g.op("Shape", mask))
+    whole = self if surely_same(self.shape, g.out.shape) else g.op("Expand", self, g.op("Shape", mask))
     rows = g.op("Transpose", g.op("NonZero", g.op("Expand", mask, g.op("Shape", whole))), perm=[1, 0])
     count = g.op("Slice", g.op("Shape", rows), g.ints([0]), g.ints([1]))
     used = g.op("Slice", g.op("Reshape", source, g.ints([-1])), g.ints([0]), count)
@@ -1003,6 +1035,9 @@ def _(self: KnownType) -> TensorType:
 
 @nonzero.onnx
 def _(g: OnnxWriter, self: Value) -> Value:
+    if self.ndim == 0:  # one row, of no places, or none
+        rows = g.op("Transpose", g.op("NonZero", g.op("Reshape", self, g.ints([1]))), perm=[1, 0])
+        return g.op("Slice", rows, g.ints([0]), g.ints([0]), g.ints([1]))
     return g.op("Transpose", g.op("NonZero", self), perm=[1, 0])
 
 
@@ -1150,7 +1185,9 @@ def _(g: OnnxWriter, self: Value, num_classes: int) -> Value:
     depth = g.constant(num_classes, dtype="int64")
     if num_classes == -1:
         depth = g.op("Add", g.reduce("ReduceMax", self, None, False), g.constant(1, like=self))
-    return g.op("OneHot", self, depth, g.constant([0, 1], dtype="int64"), axis=-1)
+    places = self if self.ndim else g.op("Reshape", self, g.ints([1]))
+    chosen = g.op("OneHot", places, depth, g.constant([0, 1], dtype="int64"), axis=-1)
+    return chosen if self.ndim else g.op("Squeeze", chosen, g.ints([0]))
 
 
 @one_hot.samples

@@ -903,15 +903,12 @@ def _(
     g: OnnxWriter, input: Value, weight: Value | None, bias: Value | None, N: int, C: int, HxW: int, group: int,
     eps: float,
 ) -> Sequence[Value | None]:  # fmt: skip
-    grouped = g.op("Reshape", input, g.ints([N, group, -1]))
+    grouped = g.op("Reshape", input, g.ints([N, group, C // group * HxW]))
     _, mean, r = _onnx_moments(g, grouped, (2,), eps)
     statistics = [g.op("Reshape", s, g.ints([N, group])) for s in (mean, r)]
-    if g.opset >= 21 and input.dtype is not dtypes.float64:  # before, it scaled groups rather than channels
-        scale, shift = _onnx_vector(g, weight, input, 1), _onnx_vector(g, bias, input, 0)
-        return g.op("GroupNormalization", input, scale, shift, epsilon=eps, num_groups=group), *statistics
     one, zero = (g.constant([number] * group, like=input) for number in (1, 0))
     y = g.op("InstanceNormalization", grouped, one, zero, epsilon=eps)
-    y = g.op("Reshape", y, g.op("Shape", input))
+    y = g.op("Reshape", y, g.ints(input.shape))
     column = g.ints([C, *[1] * (input.ndim - 2)])
     y = y if weight is None else g.op("Mul", y, g.op("Reshape", weight, column))
     return y if bias is None else g.op("Add", y, g.op("Reshape", bias, column)), *statistics
@@ -1083,6 +1080,17 @@ def rms_norm(F: Ops, input: Tensor, normalized_shape: Ints, weight: Tensor | Non
     return F._to_copy(out, dtype=input.dtype) if out.dtype is not input.dtype else out
 
 
+@rms_norm.onnx
+def _(g: OnnxWriter, input: Value, normalized_shape: Ints, weight: Value | None, eps: float | None) -> Value:
+    """One node where there is a kernel for it, which computes in float32, as the parts do."""
+    if not g.runs("RMSNormalization", input.dtype) or (weight is not None and weight.dtype is not input.dtype):
+        raise g.unsupported("it is written as its parts")
+    one = g.constant(1, like=input)
+    scale = g.op("Expand", one, g.ints(list(normalized_shape))) if weight is None else weight
+    eps = 2.0**-23 if eps is None else eps
+    return g.op("RMSNormalization", input, scale, axis=-len(normalized_shape), epsilon=eps)
+
+
 @rms_norm.samples
 def _() -> Iterator[Sample]:
     yield sample(make(2, 3, 4), [4], make(4, seed=1))
@@ -1149,6 +1157,14 @@ def local_response_norm(F: Ops, input: Tensor, size: int, alpha: float, beta: fl
     padded = F.constant_pad_nd(squares, [0, 0, size // 2, (size - 1) // 2])
     means = F.squeeze(F.avg_pool2d(padded, [size, 1], [1, 1]), 1)
     return input / (F.view(means, input.shape) * alpha + k) ** beta
+
+
+@local_response_norm.onnx
+def _(g: OnnxWriter, input: Value, size: int, alpha: float, beta: float, k: float) -> Value:
+    """LRN, which has as many neighbours on either side, and a kernel for images of float32."""
+    if size % 2 == 0 or input.ndim != 4 or input.dtype is not dtypes.float32:
+        raise g.unsupported("it is written as its parts")
+    return g.op("LRN", input, size=size, alpha=alpha, beta=beta, bias=k)
 
 
 @local_response_norm.samples

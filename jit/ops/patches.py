@@ -83,8 +83,7 @@ def _(g: OnnxWriter, self: Value, kernel_size: Ints, dilation: Ints, padding: In
     image = self if self.ndim == 4 else g.op("Unsqueeze", self, g.ints([0]))
     patches = g.op("Conv", image, g.constant(picks, like=self), group=channels, strides=list(stride),
                    dilations=list(dilation), pads=[*padding, *padding])  # fmt: skip
-    lead = [0] if self.ndim == 4 else []
-    return g.op("Reshape", patches, g.ints([*lead, channels * size, -1]))
+    return g.op("Reshape", patches, g.ints(list(g.out.shape)))
 
 
 @im2col.samples

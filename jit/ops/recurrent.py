@@ -435,6 +435,8 @@ class _OnnxNetwork:
             raise self.g.unsupported("ONNX's LSTM has no projection")
         if net.train and net.dropout > 0 and net.layers > 1:
             raise self.g.unsupported("dropout between layers is random")
+        if type(x.shape[1]) is int and x.shape[1] == 0:
+            raise self.g.unsupported("onnxruntime's recurrent operators take no batch of nothing")
         if x.dtype is not dtypes.float32:
             raise self.g.unsupported("onnxruntime's recurrent operators take float32 alone")
 

@@ -251,7 +251,15 @@ def _(self: KnownType, dim: Ints | None, keepdim: bool, dtype: DType | None) -> 
 
 @mean.onnx
 def _(g: OnnxWriter, self: Value, dim: Ints | None, keepdim: bool, dtype: DType | None) -> Value:
-    return onnx_reduce(g, "ReduceMean", g.cast(self, g.out.dtype), dim, keepdim)
+    return onnx_mean(g, g.cast(self, g.out.dtype), dim, keepdim)
+
+
+def onnx_mean(g: OnnxWriter, x: Value, dim: Ints | None, keepdim: bool) -> Value:
+    """The mean over some dims, or all; of nothing it is NaN, and onnxruntime says 0."""
+    sizes = [x.shape[d] for d in wrap_dims(dim, x.ndim)] if x.ndim else []
+    if builtins.any(type(size) is int and size == 0 for size in sizes):
+        return g.op("Mul", onnx_reduce(g, "ReduceSum", x, dim, keepdim), g.constant(math.nan, like=x))
+    return onnx_reduce(g, "ReduceMean", x, dim, keepdim)
 
 
 @mean.samples

@@ -280,6 +280,9 @@ def _onnx(g: OnnxWriter, self: Value, mode: str, options: dict[str, Any]) -> Val
         attributes["cubic_coeff_a"] = -0.75
     if by_factor:
         return g.op("Resize", self, None, g.constant(np.array([1, 1, *factors], np.float32)), **attributes)
+    if g.opset >= 18:
+        axes = list(range(2, self.ndim))
+        return g.op("Resize", self, None, None, g.ints(options["output_size"]), axes=axes, **attributes)
     sizes = g.ints([*self.shape[:2], *options["output_size"]])
     return g.op("Resize", self, None, None, sizes, **attributes)
 

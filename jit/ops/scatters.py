@@ -19,7 +19,7 @@ from jit.ir.op import absent, array
 from jit.ir.samples import Sample, make, sample, strided
 from jit.ir.types import TensorType, contiguous_strides
 
-from .common import greatest
+from .common import greatest, is_fixed
 from .views import as_strided as as_strided_view
 from .views import diagonal as diagonal_view
 from .views import diagonal_length, select, slice_, slice_range
@@ -78,6 +78,8 @@ def _(g: OnnxWriter, self: Value, src: Value, dim: int, index: int) -> Value:
 
 def _onnx_scatter(g: OnnxWriter, base: Value, source: Value, entries: Value, dim: int) -> Value:
     """`base` with the `entries` of `dim` replaced by those of `source`, which has as many of them."""
+    if dim == 0 and base.ndim > 0 and g.opset >= 11:
+        return g.op("ScatterND", base, g.op("Reshape", entries, g.ints([-1, 1])), source)
     column = g.op("Reshape", entries, g.ints([-1 if d == dim else 1 for d in range(base.ndim)]))
     places = g.op("Expand", column, g.op("Shape", source))
     return g.op("ScatterElements", base, places, source, axis=dim)
@@ -175,6 +177,11 @@ def _(self: KnownType, src: KnownType, dim: int, start: int | None, end: int | N
 @slice_scatter.onnx
 def _(g: OnnxWriter, self: Value, src: Value, dim: int, start: int | None, end: int | None, step: int) -> Value:
     at = wrap_dim(dim, self.ndim)
+    known = is_fixed(self.shape[at], src.shape[at], start, end)
+    if known and at > 0 and step == 1 and src.shape[at] > 0 and g.runs("TensorScatter", self.dtype):
+        first = slice_range(start, end, step, self.shape[at])[0]
+        places = g.op("Expand", g.constant([first], dtype="int64"), g.ints(self.shape[:1]))
+        return g.op("TensorScatter", self, src, places, axis=at)
     return _onnx_scatter(g, self, src, _onnx_entries(g, self, at, start, end, step), at)
 
 

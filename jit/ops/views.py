@@ -13,6 +13,8 @@ from jit.ir.op import absent, composite, view
 from jit.ir.samples import Sample, make, sample, strided
 from jit.ir.types import TensorType
 
+from .common import surely_same
+
 if TYPE_CHECKING:
     from .protocols import Array, Ints, KnownType, Meta, Numpy, OnnxWriter, Ops, Tensor, Value
 
@@ -333,6 +335,8 @@ def expand(geometry: Geometry, size: Ints, implicit: bool) -> Geometry:
 
 @expand.onnx
 def _(g: OnnxWriter, self: Value, size: Ints, implicit: bool) -> Value:
+    if surely_same(self.shape, g.out.shape):
+        return g.op("Identity", self)
     return g.op("Expand", self, g.ints([1 if type(s) is int and s == -1 else s for s in size]))
 
 
@@ -487,10 +491,7 @@ def wrap_index(name: str, index: int, dim: int, size: int) -> int:
 
 @select.onnx
 def _(g: OnnxWriter, self: Value, dim: int, index: int) -> Value:
-    at = wrap_dim(dim, self.ndim)
-    if isinstance(index, int):
-        return g.op("Gather", self, g.constant(index, dtype="int64"), axis=at)
-    return g.op("Squeeze", g.op("Gather", self, g.ints([index]), axis=at), g.ints([at]))
+    return g.op("Gather", self, g.constant(index, dtype="int64"), axis=wrap_dim(dim, self.ndim))
 
 
 @select.samples

@@ -16,14 +16,13 @@ from jit.eager import context
 from jit.eager.creation import asarray
 from jit.eager.namespace import F
 from jit.eager.networks import Network
-from jit.eager.pytree import flatten, paths, unflatten
+from jit.eager.pytree import flatten, unflatten
 from jit.eager.tensors import Tensor, tensor_of
 from jit.export import Exported, ExportReport, export_graph, verify_model
 from jit.export.axes import DynamicAxes
-from jit.export.naming import is_numbered
-from jit.export.verification import coarsened
+from jit.export.verification import coarsened, with_tolerance
 from jit.export.writer import check_target
-from jit.ir import Graph, TensorType, Value
+from jit.ir import Graph, Value
 from jit.ir.errors import AutogradError, ExportError, UsageError
 from jit.ir.types import GeneratorType
 from jit.passes import CLEANUP, EXPORT, run
@@ -31,6 +30,9 @@ from jit.runtime.arrays.interpreter import Interpreter
 from jit.runtime.arrays.libraries import HOST, library_of, library_on
 
 from .comparing import shaken
+from .exported_graphs import exported_graph
+from .exported_results import arrays_of, left_out, names_of_results, return_numbers
+from .exported_runs import Wishes, dtypes_in, of_sizes, run_stages, unknown_sizes
 from .function import TracedFunction
 from .recordings.chains import graph_of
 from .recordings.hosting import PythonHost
@@ -47,11 +49,13 @@ def export_onnx(
     opset_version: int | None = None, stage: int = 0, training: bool = False, verify: bool = True,
     keep_initializers_as_inputs: bool = False, updates_as_outputs: bool = False, fold: bool = True,
     fallthrough: bool = False, external_data: str = "auto", metadata: Mapping[str, str] | None = None,
+    rtol: float | None = None, atol: float | None = None, verify_inputs: Sequence[Any] = (),
 ) -> ExportReport:  # fmt: skip
     """Export a function or module as an ONNX model.
 
     Args:
-        fn_or_module: A function of tensors, a traced function, or a Module.
+        fn_or_module: A function of tensors, a traced function, one that `jit.load` has loaded, a Module, or a Graph,
+            of which every input is an input of the model.
         args: The arguments to trace with: a tensor or a tuple; numpy arrays are taken as tensors.
         path: Where to write the model; None only checks that it can be written.
         kwargs: Keyword arguments to trace with.
@@ -71,11 +75,14 @@ def export_onnx(
         updates_as_outputs: Export what the function writes to, such as the parameters and the optimizer's state in a
             training step: `w.new` is the output for the new value of `w`, and `w` an input that holds the present one
             if it is left out. The state itself stays as it is.
-        fold: Compute now what depends on weights alone, and make batch norms part of the convolutions before them.
-        fallthrough: Write operators that ONNX does not know as ones of a domain of their own, `aten::roll`, and list them
-            in the report; such a model is not verified.
+        fold: Compute now what depends on weights alone, and make batch norms and factors part of the weights before.
+        fallthrough: Write operators that ONNX does not know as ones of a domain of their own, `aten::roll`, and list
+            them in the report; such a model is not verified.
         external_data: "auto" (a file beside the model above 1.5 GB), "always" or "never".
         metadata: Texts by their keys, kept with the model.
+        rtol: The error that is allowed in an element, relative to it; None for what is usual for its dtype.
+        atol: The error that is allowed in any element; None for what is usual in a tensor of its largest element.
+        verify_inputs: What else to verify with: further arguments as in `args`, or sizes, such as `{"batch": 7}`.
 
     Returns:
         A report of what was written; printing it is readable.
@@ -91,11 +98,21 @@ def export_onnx(
     """
     if path is not None:
         check_target(path)
+    with_tolerance({}, rtol, atol)  # refuses what is no tolerance
+    wishes = Wishes(rtol, atol, verify_inputs)
+    if isinstance(fn_or_module, Graph):
+        exported = exported_graph(
+            fn_or_module, _as_arguments(args), kwargs or {}, stage, wishes if verify else None,
+            opset_version=opset_version, input_names=input_names, output_names=output_names,
+            dynamic_axes=dynamic_axes, fold=fold, metadata=metadata,
+        )  # fmt: skip
+        return _saved(exported, path, external_data)
     function, owner = unwrapped(fn_or_module)
     if updates_as_outputs and stage > 0:
         raise UsageError(f"stage {stage} is a derivative, which updates nothing; leave updates_as_outputs or stage out")
     call = _ExportCall(function, owner, *_separate(_as_arguments(args), dict(kwargs or {})))
-    call = call._replace(gradients=updates_as_outputs and context.GRAD_ENABLED.get())
+    gradients = updates_as_outputs and context.GRAD_ENABLED.get()
+    call = call._replace(gradients=gradients or call.was_recorded_with_gradients)
     with _evaluation(Surroundings(function, owner), training):
         try:
             recording = _recorded(call, stage)
@@ -114,8 +131,8 @@ def export_onnx(
             )
         graph = _graph_of_any_size(recording) if dynamic_axes else recording.graph().clone()
         if stage == 0:  # what aliases need to be made anew, and gradients that are left behind, are no results
-            graph.set_return(graph.outputs[: recording.result.count], graph.stages[0].updates, 0)
-        with _unknown_sizes(graph if dynamic_axes else None):
+            return_numbers(graph, recording.result.structure, recording.result.count)
+        with unknown_sizes(graph if dynamic_axes else None):
             run(graph, EXPORT)
         exported = _exported(
             recording, graph, opset_version=opset_version, stage=stage, input_names=input_names,
@@ -125,7 +142,11 @@ def export_onnx(
         )  # fmt: skip
         exported.report.warnings += () if updates_as_outputs else _forgotten(recording)
         if verify:
-            _verify(exported, call, recording, graph, stage)
+            _verify(exported, call, recording, graph, stage, wishes)
+    return _saved(exported, path, external_data)
+
+
+def _saved(exported: Exported, path: str | os.PathLike[str] | None, external_data: str) -> ExportReport:
     if path is not None:
         exported.save(path, external_data)
     return exported.report
@@ -136,7 +157,7 @@ def export_onnx(
 
 def unwrapped(target: Any) -> tuple[Callable[..., Any], Any]:
     if isinstance(target, TracedFunction):
-        return target._function, target._owner
+        return (target._function, target._owner) if target.has_code else (target, None)
     if isinstance(target, Network):
         return target, target
     if not callable(target):
@@ -155,6 +176,19 @@ class _ExportCall(NamedTuple):
     """The tensors that were given more than once, and are separate inputs of the model."""
     gradients: bool = False
     """Whether gradients are recorded when it is called: not where the function does without."""
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether it has been recorded before, and there is no Python function to call."""
+        return isinstance(self.function, TracedFunction) and not self.function.has_code
+
+    @property
+    def was_recorded_with_gradients(self) -> bool:
+        """Whether the only recording that there is for the arguments was made while gradients were recorded."""
+        if not self.is_recorded:
+            return False
+        with context.set_grad_enabled(False):
+            return not self.function.has_trace_for(*self.arguments, **self.options)
 
     def preserved(self) -> AbstractContextManager[None]:
         """Whatever runs within this block leaves no traces."""
@@ -200,32 +234,23 @@ def _evaluation(surroundings: Surroundings, training: bool) -> Iterator[None]:
             module.training = mode
 
 
-@contextmanager
-def _unknown_sizes(graph: Graph | None) -> Iterator[None]:
-    """Within this block no size of an argument is known, so that no pass takes a dynamic one for a constant."""
-    inputs = [] if graph is None else [value for stage in graph.stages for value in stage.inputs]
-    before = [(value, value.type) for value in inputs if isinstance(value.type, TensorType)]
-    for value, type in before:
-        value.type = replace(type, shape=None if type.shape is None else (None,) * len(type.shape))
-    try:
-        yield
-    finally:
-        for value, type in before:
-            value.type = type
-
-
 def _recorded(call: _ExportCall, stage: int) -> Recording:
     """The recording of the function from its present state, which is there again afterwards."""
-    traced = TracedFunction(call.function, call.owner, optimize=False)
-    traced.keep_examples, traced.open_sizes = True, stage == 0
+    traced = call.function
+    if not call.is_recorded:
+        traced = TracedFunction(call.function, call.owner, optimize=False)
+        traced.keep_examples, traced.open_sizes = True, stage == 0
     with call.preserved(), context.tracing(None), context.set_grad_enabled(stage > 0 or call.gradients), _exporting():
         result = traced(*call.arguments, **call.options)
         recording = traced._last
         if recording is None:
             raise ExportError("the function could not be traced")
         _check_writes(recording, call.repeated)
+        tensors = traced.tensors_of(*call.arguments, **call.options)
         if stage > 0:
-            _differentiate(recording, result, traced.tensors_of(*call.arguments, **call.options), stage)
+            _differentiate(recording, result, tensors, stage)
+        if call.is_recorded:
+            recording = replace(recording, examples=[tensors[i]._array.copy() for i in recording.positions])
     return recording
 
 
@@ -279,6 +304,7 @@ def _forgotten(recording: Recording) -> Iterator[str]:
     written = [value.name for value, _ in stage.updates if not isinstance(value.type, GeneratorType)]
     if written:
         yield f"the model leaves out what the function writes to {', '.join(written)}"
+    yield from left_out(recording.result.structure)
     kept = [attribute.name for attribute in recording.result.attributes if attribute.is_read]
     if kept:
         yield f"the model leaves out what the function sets {', '.join(kept)} to, and goes on with what was there"
@@ -317,7 +343,7 @@ def _exported(recording: Recording, graph: Graph, **options: Any) -> Exported:
     present = {value.name for stage in graph.stages for value in stage.inputs}
     known = {k: v for k, v in initializers.items() if k in present}
     hints = _names_of_gradients(graph, known, options) if options["stage"] == 1 else []
-    hints = _names_of_results(recording) if options["stage"] == 0 else hints
+    hints = names_of_results(recording.result.structure) if options["stage"] == 0 else hints
     return export_graph(graph, None, initializers=known, output_hints=hints, **options)
 
 
@@ -329,16 +355,21 @@ def _names_of_gradients(graph: Graph, initializers: Mapping[str, Any], options: 
     return names if len(names) == len(graph.stages[1].outputs) else []
 
 
-def _names_of_results(recording: Recording) -> list[str | None]:
-    """The keys and fields under which the function returns its tensors, None where it counts them."""
-    names = paths(recording.result.structure)
-    return [None if is_numbered(name) or recording.result.structure[0] == "tensor" else name for name in names]
-
-
 # -- verifying ---------------------------------------------------------------------------------------------------
 
 
-def _verify(exported: Exported, call: _ExportCall, recording: Recording, graph: Graph, stage: int) -> None:
+class _Case(NamedTuple):
+    """Something to verify a model with."""
+
+    given: Any
+    """Positional and keyword arguments; None for the recorded ones in other sizes."""
+    sizes: Sequence[Mapping[int, int]] | None = None
+    """The sizes, by dim, that are other than the recorded ones, for each input of the model."""
+
+
+def _verify(
+    exported: Exported, call: _ExportCall, recording: Recording, graph: Graph, stage: int, wishes: Wishes
+) -> None:
     if exported.fell:
         exported.report.warnings.append("runtimes do not know all of its operators, so the outputs were not compared")
         return
@@ -346,18 +377,21 @@ def _verify(exported: Exported, call: _ExportCall, recording: Recording, graph: 
         exported.report.warnings.append("the model draws random numbers, so its outputs were not compared")
         return
     names = [name for name in exported.report.inputs if name not in exported.model.graph.initializers]
-    if stage > 0:
-        sizes = [None, *_other_sizes(exported, names)]
-        runs = [_stage_run(recording, graph, stage, each) for each in sizes]
+    cases = list(_cases(exported, call, names, wishes.inputs))
+    watch = partial(_written, exported, recording, names)
+    if stage > 0 or call.is_recorded:
+        runs = [_stage_run(recording, graph, stage, case.sizes, _examples(call, recording, case)) for case in cases]
+        if stage == 0:
+            runs[0] = _run(call, cases[0].given, watch)
     else:
-        watch = partial(_written, exported, recording, names)
-        runs = [_run(call, sized, watch) for sized in _sizes(call, exported, names)]
+        runs = [_run(call, _arguments(call, case), watch) for case in cases]
         if recording.trace.scalars.left_open:
             runs += _of_other_data(call, watch)
 
     def noisy(index: int) -> list[Any]:
-        if stage > 0:
-            return _stage_run(recording, graph, stage, sizes[index], shaken)[1]
+        if stage > 0 or call.is_recorded:
+            examples = _examples(call, recording, cases[index])
+            return _stage_run(recording, graph, stage, cases[index].sizes, examples, shaken)[1]
         leaves, structure = flatten((call.arguments, call.options))
         arrays = zip(leaves, runs[index][0], strict=True)
         try:
@@ -369,7 +403,7 @@ def _verify(exported: Exported, call: _ExportCall, recording: Recording, graph: 
         exported,
         [dict(zip(names, given, strict=True)) for given, _ in runs],
         [results for _, results in runs],
-        tolerances=coarsened({v.type.dtype for v in graph.values if isinstance(v.type, TensorType)}),
+        tolerances=with_tolerance(coarsened(dtypes_in(graph)), wishes.rtol, wishes.atol),
         intermediates=lambda index: _intermediates(exported, recording, graph, index),
         noisy=noisy,
         amplified=len(exported.updated),
@@ -388,8 +422,8 @@ def _run(call: _ExportCall, given: Any, watch: Callable[[list[Any]], list[Any]])
     tensors = flatten(given)[0]
     before = [HOST.taken(tensor._array.copy()) for tensor in tensors]
     with call.preserved(), context.set_grad_enabled(call.gradients):
-        outputs = _outputs(call.function(*given[0], **given[1]))
-        return before, outputs + _outputs(watch(tensors))
+        outputs = arrays_of(call.function(*given[0], **given[1]))
+        return before, outputs + arrays_of(watch(tensors))
 
 
 def _written(exported: Exported, recording: Recording, names: Sequence[str], given: Sequence[Any]) -> list[Any]:
@@ -398,27 +432,45 @@ def _written(exported: Exported, recording: Recording, names: Sequence[str], giv
     return [{**captured, **dict(zip(names, given, strict=False))}[name] for name in exported.updated]
 
 
-def _outputs(result: Any) -> list[Any]:
-    leaves = flatten(result)[0]
-    return [HOST.taken(leaf._array.copy()) if isinstance(leaf, Tensor) else np.asarray(leaf) for leaf in leaves]
+def _copied(call: _ExportCall) -> Any:
+    """The recorded arguments, of which nothing else knows."""
+    return _mapped((call.arguments, call.options), lambda t: _like(t, t._array.copy()))
 
 
-def _sizes(call: _ExportCall, exported: Exported, names: Sequence[str]) -> Iterator[Any]:
-    """The recorded arguments, and others with every dynamic axis of another size that the model is right for."""
-    given = (call.arguments, call.options)
-    yield _mapped(given, lambda t: _like(t, t._array.copy()))
-    for sizes in _other_sizes(exported, names):
-        leaves, structure = flatten(given)
-        yield unflatten(structure, list(map(_resized, leaves, sizes)))
-
-
-def _other_sizes(exported: Exported, names: Sequence[str]) -> Iterator[list[dict[int, int]]]:
-    """Other sizes of each input's dynamic axes, by dim, that the model is right for: at most one choice of them."""
+def _cases(exported: Exported, call: _ExportCall, names: Sequence[str], wanted: Sequence[Any]) -> Iterator[_Case]:
+    """The recorded arguments; other sizes of every dynamic axis that the model is right for; what the user wants."""
+    yield _Case(_copied(call))
     sizes = exported.sized.other_sizes()
     if sizes is None:
         exported.report.warnings.append("no other sizes near those of the arguments were found to verify with")
     if sizes:
-        yield [{dim: sizes[axis] for dim, axis in exported.axes[name].items()} for name in names]
+        yield _Case(None, _by_input(exported, names, sizes))
+    for item in wanted:
+        if isinstance(item, Mapping):
+            yield _Case(None, _by_input(exported, names, exported.sized.checked_sizes(item)))
+        else:
+            yield _Case((_as_arguments(item), call.options))
+
+
+def _by_input(exported: Exported, names: Sequence[str], sizes: Mapping[str, int]) -> list[dict[int, int]]:
+    """The sizes of each input's dynamic axes, by dim."""
+    return [{dim: sizes[axis] for dim, axis in exported.axes[name].items()} for name in names]
+
+
+def _arguments(call: _ExportCall, case: _Case) -> Any:
+    """The arguments of a case."""
+    if case.sizes is None:
+        return case.given
+    leaves, structure = flatten(_copied(call))
+    return unflatten(structure, list(map(_resized, leaves, case.sizes)))
+
+
+def _examples(call: _ExportCall, recording: Recording, case: _Case) -> Sequence[Any]:
+    """The arrays of a case that a recording takes for its arguments, in the recorded sizes."""
+    if case.given is None:
+        return recording.examples
+    tensors = [leaf for leaf in flatten(case.given)[0] if isinstance(leaf, Tensor)]
+    return [tensors[i]._array for i in recording.positions]
 
 
 def _of_other_data(call: _ExportCall, watch: Callable[[list[Any]], list[Any]]) -> Iterator[tuple[list[Any], list[Any]]]:
@@ -445,14 +497,7 @@ def _mapped(value: Any, function: Callable[[Any], Any]) -> Any:
 
 def _resized(tensor: Tensor, sizes: Mapping[int, int]) -> Tensor:
     """Another tensor of the same kind with other sizes of some dims, its elements drawn from the old ones."""
-    return _like(tensor, _of_sizes(HOST.taken(tensor._array), sizes))
-
-
-def _of_sizes(array: Any, sizes: Mapping[int, int]) -> Any:
-    for dim, size in sizes.items():
-        index = np.arange(size) % max(array.shape[dim], 1)
-        array = np.take(array, index[::-1], axis=dim)
-    return np.ascontiguousarray(array) if sizes else array.copy()
+    return _like(tensor, of_sizes(HOST.taken(tensor._array), sizes))
 
 
 def _stage_run(
@@ -460,23 +505,24 @@ def _stage_run(
     graph: Graph,
     stage: int,
     sizes: Sequence[Mapping[int, int]] | None,
+    examples: Sequence[Any],
     change: Callable[[Any], Any] = lambda array: array,
 ) -> tuple[list[Any], list[Any]]:
     """Inputs and outputs of a later stage, by the interpreter: ones for the incoming gradients.
 
     Args:
-        recording: Has the arguments.
+        recording: Has the parameters.
         graph: What is run.
         stage: Which stage's outputs.
-        sizes: For each input the sizes, by dim, that are to be other than the recorded ones.
+        sizes: For each input the sizes, by dim, that are to be other than those of the examples.
+        examples: The arguments.
         change: Makes other inputs of these.
     """
     kept = {c.value.name: c.owner for c in recording.trace.captures.found}
     live = recording.trace.graph.stages
-    engine, state = Interpreter(graph, PythonHost()), None
     feed: dict[str, Any] = {}
-    outputs: list[Any] = []
-    arguments = iter(recording.examples)
+    inputs: list[list[Any]] = []
+    arguments = iter(examples)
     for number in range(stage + 1):
         values = []
         for value, original in zip(graph.stages[number].inputs, live[number].inputs, strict=True):
@@ -484,11 +530,11 @@ def _stage_run(
             array = owner._array if isinstance(owner, Tensor) else owner.state if owner is not None else None
             if array is None:
                 array = next(arguments) if number == 0 else np.ones(value.type.sizes, value.type.dtype.numpy)  # type: ignore[attr-defined]
-                feed[value.name] = change(_of_sizes(HOST.taken(array), sizes[len(feed)] if sizes else {}))
+                feed[value.name] = change(of_sizes(HOST.taken(array), sizes[len(feed)] if sizes else {}))
                 array = library_on(value.type.device).taken(feed[value.name])  # type: ignore[attr-defined]
             values.append(array)
-        outputs, _, state = engine.run(number, values, state)
-    return list(feed.values()), [HOST.taken(o) for o in outputs if o is not None]
+        inputs.append(values)
+    return list(feed.values()), run_stages(graph, inputs)
 
 
 def _intermediates(exported: Exported, recording: Recording, graph: Graph, index: int) -> dict[str, Any]:

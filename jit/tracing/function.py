@@ -57,6 +57,9 @@ from .taking_apart import take_apart
 class TracedFunction(Watched):
     """A function with its recordings; made by `jit.trace`."""
 
+    has_code = True
+    """Whether there is a Python function, of which calls can be recorded."""
+
     def __init__(
         self,
         function: Callable[..., Any],

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import jit
 from jit.command import diagnosis
 from jit.command import waiting as waits
 from jit.command.targets import parse_dynamic
@@ -99,6 +100,34 @@ def test_export_writes_a_verified_model(folder):
 
     session = onnxruntime.InferenceSession(str(folder / "net.onnx"))
     assert session.run(None, {"x": np.ones((7, 3), np.float32)})[0].shape == (7, 2)
+
+
+def test_a_saved_function_and_a_saved_graph_are_targets(folder):
+    jit_command(folder, "inspect", "program.py:scaled", "-i", "float32[2,3]", "-i", "float32[2,3]", "--save", "s.ir")
+    named = ("-i", "y=float32[2,3]", "-i", "x=float32[2,3]")
+    done = jit_command(folder, "export-onnx", "s.ir", "-o", "graph.onnx", *named, "--json")
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert json.loads(done.stdout)["inputs"] == {"x": "float32 (2, 3)", "y": "float32 (2, 3)"}
+    assert jit_command(folder, "run", "s.ir", *named).returncode == 2
+
+    traced = jit.trace(lambda x: x.tanh())
+    traced(jit.ones(2, 3))
+    traced.save(folder / "f-1.jit")
+    done = jit_command(folder, "export-onnx", "f-1.jit", "-o", "f.onnx", "-i", "float32[2,3]", "--json")
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert json.loads(done.stdout)["op_histogram"] == {"Tanh": 1}
+    assert jit_command(folder, "inspect", "f-1.jit", "-i", "float32[2,3]").returncode == 0
+
+
+def test_the_verification_is_told_sizes_and_tolerances(folder):
+    export = ("export-onnx", "program.py:Net", "-o", "net.onnx", "--dynamic", "x:0=batch")
+    done = jit_command(folder, *export, "--verify-size", "batch=9", "--rtol", "1e-3", "--atol", "1e-3", "--json")
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert [each["x"] for each in json.loads(done.stdout)["verified"]["sizes"]] == [[2, 3], [3, 3], [9, 3]]
+    done = jit_command(folder, *export, "--verify-size", "nine")
+    assert done.returncode == 2 and "batch=7" in done.stderr
+    done = jit_command(folder, *export, "--report", "r.md")
+    assert (folder / "r.md").read_text().startswith("# exported to net.onnx")
 
 
 def test_inputs_come_as_specs_and_files(folder):

@@ -253,5 +253,5 @@ def test_an_attention_is_no_larger_than_its_arithmetic():
     fixed = jit.export_onnx(block, sequence(2, 5))
     report = jit.export_onnx(block, sequence(2, 5), dynamic_axes={"x": {0: "b", 1: "t"}})
     assert report.outputs == {"output": "float32 (b, t, 16)"}
-    assert report.op_histogram["Shape"] == 2  # each size is read once
-    assert report.node_count - fixed.node_count <= 12
+    assert report.op_histogram["Shape"] <= 2  # each size is read once
+    assert report.node_count - fixed.node_count <= 7

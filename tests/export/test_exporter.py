@@ -321,9 +321,9 @@ def test_metadata_is_kept():
 def test_all_obstacles_are_named_at_once():
     with pytest.raises(ExportError) as caught:
         export(
-            """graph(%x : Float(2, 2)) {
+            """graph(%x : Float(2, 2), %i : Long(2, 2)) {
               %0 : Float(2, 2) = aten::no_such_op(%x)  # model.py:3 in forward
-              %1 : Float(2, 2) = aten::tril(%0)  # model.py:4 in forward
+              %1 : Float(2, 2) = aten::scatter_add[dim=0](%0, %i, %0)  # model.py:4 in forward
               %2 : Float(2, 2) = ^Clip[limit=2.0](%1)  # model.py:5 in forward
               return (%2)
             }""",
@@ -333,7 +333,8 @@ def test_all_obstacles_are_named_at_once():
         "The graph cannot be exported to ONNX at opset 13, for 3 reasons:",
         "  aten::no_such_op at model.py:3 in forward: no ONNX form of it is known; "
         "give one with jit.export.register_symbolic('aten::no_such_op', ...)",
-        "  aten::tril at model.py:4 in forward: Trilu is in ONNX from opset 14 on; opset_version=14 would do",
+        "  aten::scatter_add at model.py:4 in forward: ScatterElements reduces only; "
+        "opset_version=16 would do",
         "  ^Clip at model.py:5 in forward: a Python function that computes by other means than operators is opaque to "
         "ONNX; give it a static method `symbolic(g, *arguments)`",
     ]
@@ -341,18 +342,18 @@ def test_all_obstacles_are_named_at_once():
 
 def test_one_obstacle_is_one_sentence():
     with pytest.raises(ExportError) as caught:
-        export("graph(%x : Float(2, 2)) { %0 : Float(2, 2) = aten::tril(%x) return (%0) }", opset_version=9)
+        export("graph(%x : Float(2, 2)) { %0 : Float(2, 2) = aten::cumsum[dim=0](%x) return (%0) }", opset_version=9)
     assert str(caught.value) == (
-        "The graph cannot be exported to ONNX at opset 9: aten::tril: "
-        "Trilu is in ONNX from opset 14 on; opset_version=14 would do."
+        "The graph cannot be exported to ONNX at opset 9: aten::cumsum: "
+        "CumSum is in ONNX from opset 11 on; opset_version=11 would do."
     )
 
 
 def test_the_opset_that_would_do_for_all_is_named():
     with pytest.raises(ExportError, match=r"opset_version=18 would do for all of them\.$"):
         export(
-            """graph(%x : Int(2, 2)) {
-              %0 : Int(2, 2) = aten::tril(%x)
+            """graph(%x : Int(2, 2), %i : Long(2, 2)) {
+              %0 : Int(2, 2) = aten::scatter_add[dim=0](%x, %i, %x)
               %1 : Int(2, 2) = aten::bitwise_and(%0, %x)
               return (%1)
             }""",

@@ -28,7 +28,7 @@ def outputs(function, args=(X,), **options):
     (lambda x: Encoded(x * 2, x + 1), ["mean", "spread"]),
     (lambda x: (x * 2, x + 1), ["output_0", "output_1"]),
     (lambda x: x * 2, ["output"]),
-    (lambda x: {"p": x * 2, "count": 3}, ["p"]),
+    (lambda x: {"p": x * 2, "count": 3}, ["p", "count"]),
     (lambda x: {"x": x * 2}, ["x_1"]),
 ])  # fmt: skip
 def test_results_are_named_by_keys_and_fields(function, names):

@@ -172,3 +172,13 @@ def test_a_report_reads_well():
         "  verified  by onnxruntime 1 on 1 input (x (2,)): largest error 1e-07, relative 2e-08",
         "  warning   careful",
     ]
+
+
+def test_a_report_is_written_as_its_name_says():
+    report = ExportReport("m|1.onnx", 20, 10, {"x": "float32 (2,)"}, {}, 3, {"Add": 2, "Mul": 1})
+    report.warnings.append("a < b")
+    assert report.as_text_for("r.txt") == f"{report}\n" and report.as_text_for("r") == f"{report}\n"
+    assert report.as_text_for("r.json") == f"{report.to_json()}\n"
+    markdown, page = report.as_text_for("a/r.md"), report.as_text_for("r.HTML")
+    assert "| Add | 2 |" in markdown and "| x | float32 (2,) |" in markdown and "| warning | a \\< b |" in markdown
+    assert "<tr><td>Add</td><td>2</td></tr>" in page and "a &lt; b" in page and page.startswith("<!DOCTYPE html>")

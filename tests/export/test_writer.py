@@ -57,6 +57,31 @@ def test_weights_can_always_or_never_lie_beside(tmp_path):
         exported().save(tmp_path / "c.onnx", external_data="yes")
 
 
+def test_weights_in_the_model_replace_those_beside_it(tmp_path):
+    exported().save(tmp_path / "m.onnx", external_data="always")
+    (tmp_path / "other.onnx.data").write_bytes(b"of another model")
+    exported().save(tmp_path / "m.onnx", external_data="never")
+    assert sorted(os.listdir(tmp_path)) == ["m.onnx", "other.onnx.data"]
+    (tmp_path / "m.onnx.data").write_bytes(b"somebody else's")
+    exported().save(tmp_path / "m.onnx", external_data="never")
+    assert (tmp_path / "m.onnx.data").read_bytes() == b"somebody else's"
+
+
+def test_no_model_is_met_with_the_weights_of_another(tmp_path, monkeypatch):
+    exported().save(tmp_path / "m.onnx", external_data="always")
+    replace = os.replace
+
+    def crash(source, target):
+        if os.fspath(target) == str(tmp_path / "m.onnx"):
+            raise OSError(5, "Input/output error")
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", crash)
+    with pytest.raises(ExportError, match="Input/output error"):
+        exported().save(tmp_path / "m.onnx", external_data="always")
+    assert os.listdir(tmp_path) == ["m.onnx.data"]
+
+
 def test_what_does_not_fit_into_one_message(tmp_path, monkeypatch):
     monkeypatch.setattr(writer, "MESSAGE_LIMIT", 100)
     with pytest.raises(ExportError, match="A model of 4,000 bytes does not fit into one file"):

@@ -186,7 +186,7 @@ def settled_for_view(trace: RecordingTrace, op: Op, values: Sequence[Any]) -> li
 
     That is done where they say how many views there are, or where in the memory of something else one is.
     """
-    free = op.offsets if trace.scalars.items_vary else ()
+    free = op.offsets if trace.scalars.items_vary or trace.scalars.open_sizes else ()
     settle = settled if op.is_absolute or op.schema.returns[0].type.is_list else functools.partial(_counted, trace)
     pairs = zip(op.arguments[1:], values[1:], strict=True)
     return [values[0], *(value if argument.name in free else settle(value) for argument, value in pairs)]

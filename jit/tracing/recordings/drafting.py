@@ -124,7 +124,8 @@ class Draft:
         places = _gradients_left(trace, slots, values, len(leaves))
         effects = EffectSpec([position[target] for target, _ in pairs], places, moves(trace, position))
         paths = map(trace.scalars.traced, paths_of(spec, effects))
-        trace.tape.views = [with_numbers(path, lambda n: trace.operand(settled(n))) for path in paths]
+        number = trace.operand if trace.scalars.open_sizes else lambda n: trace.operand(settled(n))
+        trace.tape.views = [with_numbers(path, number) for path in paths]
         recording = Recording(spec, self.positions, optimise, [Chain(trace)], effects, _conditions(trace))
         recording.differentiable = [i for i, t in enumerate(outputs) if isinstance(t, Tensor) and t.requires_grad]
         carrying = [outputs[i] for i in recording.differentiable]
