@@ -104,4 +104,5 @@ from jit.onnx.importing import import_onnx as import_onnx
 from jit.tracing.decorator import trace as trace
 from jit.tracing.exporting import ExportReport as ExportReport
 from jit.tracing.exporting import export_onnx as export_onnx
+from jit.tracing.overriding import symbolic_override as symbolic_override
 from jit.tracing.verifying import verify as verify

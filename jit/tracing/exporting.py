@@ -46,7 +46,8 @@ def export_onnx(
     output_names: Sequence[str] | None = None, dynamic_axes: DynamicAxes | None = None,
     opset_version: int | None = None, stage: int = 0, training: bool = False, verify: bool = True,
     keep_initializers_as_inputs: bool = False, updates_as_outputs: bool = False, fold: bool = True,
-    fallthrough: bool = False, external_data: str = "auto", metadata: Mapping[str, str] | None = None,
+    fallthrough: bool = False, functions: bool | Sequence[Any] = False, external_data: str = "auto",
+    metadata: Mapping[str, str] | None = None,
 ) -> ExportReport:  # fmt: skip
     """Export a function or module as an ONNX model.
 
@@ -72,8 +73,10 @@ def export_onnx(
             training step: `w.new` is the output for the new value of `w`, and `w` an input that holds the present one
             if it is left out. The state itself stays as it is.
         fold: Compute now what depends on weights alone, and make batch norms part of the convolutions before them.
-        fallthrough: Write operators that ONNX does not know as ones of a domain of their own, `aten::roll`, and list them
-            in the report; such a model is not verified.
+        fallthrough: Write operators that ONNX does not know as ones of a domain of their own, `aten::roll`, and list
+            them in the report; such a model is not verified.
+        functions: True makes functions of the model of all modules, a list of classes of modules of those. Modules that
+            do the same share one, and inner modules are functions that outer ones call.
         external_data: "auto" (a file beside the model above 1.5 GB), "always" or "never".
         metadata: Texts by their keys, kept with the model.
 
@@ -121,7 +124,7 @@ def export_onnx(
             recording, graph, opset_version=opset_version, stage=stage, input_names=input_names,
             output_names=output_names, dynamic_axes=dynamic_axes,
             keep_initializers_as_inputs=keep_initializers_as_inputs, updates_as_outputs=updates_as_outputs, fold=fold,
-            fallthrough=fallthrough, metadata=metadata,
+            fallthrough=fallthrough, functions=_scopes(function, owner, functions), metadata=metadata,
         )  # fmt: skip
         exported.report.warnings += () if updates_as_outputs else _forgotten(recording)
         if verify:
@@ -255,8 +258,8 @@ def _refuse_changes(recording: Recording) -> None:
     changed = [deed for deed in (impurity.reason or "", *impurity.deeds) if deed.startswith("changed ")]
     if changed:
         raise ExportError(
-            f"the call {changed[0]}, which a model does not; let the first call, which makes the state of an optimizer, "
-            "run before the export, and keep other changes out of the function"
+            f"the call {changed[0]}, which a model does not; let the first call, which makes an optimizer's state, run "
+            "before the export, and keep other changes out of the function"
         )
 
 
@@ -333,6 +336,23 @@ def _names_of_results(recording: Recording) -> list[str | None]:
     """The keys and fields under which the function returns its tensors, None where it counts them."""
     names = paths(recording.result.structure)
     return [None if is_numbered(name) or recording.result.structure[0] == "tensor" else name for name in names]
+
+
+def _scopes(function: Any, owner: Any, functions: bool | Sequence[Any]) -> dict[str, str]:
+    """The scopes of the modules in reach that become functions, with the names of their classes.
+
+    Of all modules the exported one is none: it is the model.
+    """
+    found: dict[str, str] = {}
+    if functions is False:
+        return found
+    for root in Surroundings(function, owner).modules():
+        for path, module in root.named_modules(remove_duplicate=False):
+            wanted = module is not owner if functions is True else isinstance(module, tuple(functions))
+            if wanted:
+                scope = "/".join([type(root).__name__, *(path.split(".") if path else [])])
+                found[scope] = type(module).__name__
+    return found
 
 
 # -- verifying ---------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Exported training steps: three steps of the model, each with the state of the one before, are those of the program."""
+"""Exported training steps: three steps of the model, each from the state of the one before, are the program's."""
 
 from __future__ import annotations
 
