@@ -39,7 +39,7 @@ class Outlining:
     ) -> None:
         self.outputs, self.constants, self.opset, self.modules = outputs, constants, opset, modules
         self.functions: dict[Any, onnx_ir.Function] = {}
-        """What a function computes -> the function."""
+        """The functions, by the name of the class and what they compute."""
         self._named: dict[str, int] = {}
 
     def outline(self, nodes: Sequence[onnx_ir.Node]) -> list[onnx_ir.Node]:

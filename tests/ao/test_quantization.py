@@ -1,7 +1,5 @@
 """Quantised networks: scales as they should be, numbers that are near, and models that runtimes compute the same."""
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,8 +29,6 @@ from jit.ao.quantization import (
 from jit.eager.namespace import F
 from jit.ir.errors import KindError, UsageError
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples"))
-
 
 @pytest.fixture(autouse=True)
 def seeded():
@@ -42,7 +38,7 @@ def seeded():
 # -- observers ---------------------------------------------------------------------------------------------------
 
 
-def found(observer: Any, *arrays: Any) -> tuple[list[float], list[int]]:
+def found(observer: Any, *arrays: Any) -> tuple[Any, list[int]]:
     for array in arrays:
         tensor = jit.tensor(array)
         assert observer(tensor) is tensor
@@ -144,7 +140,7 @@ def trained(traced: bool) -> tuple[list[float], Any, Any]:
         optimizer.step()
         return loss
 
-    run = jit.trace(step) if traced else step
+    run: Any = jit.trace(step) if traced else step
     losses = [run(x).item() for _ in range(5)]
     assert not traced or run.hits >= 2
     return losses, net.eval(), x
@@ -283,7 +279,7 @@ def test_wrong_calls_are_refused():
 
 @pytest.fixture(scope="module")
 def digits() -> tuple[Any, Any]:
-    import digits
+    from examples import digits
 
     return digits, digits.model()
 

@@ -78,7 +78,8 @@ def test_three_steps_are_those_of_the_program(optimizer, sizes, tmp_path):
     for name, value in training.state().items():
         assert np.array_equal(value, before[name]), f"the export has changed {name}"
     onnx.checker.check_model(path, full_check=True)
-    run, state = session(path), {}
+    run = session(path)
+    state: dict[str, Any] = {}
     for size in sizes:
         x, t = batch(size)
         found = run.run(None, {"x": x.numpy(), "t": t.numpy(), **state})

@@ -83,7 +83,7 @@ class IntegerTensor(Module):
         return f"{list(self.integers.shape)} of {self.range.low}..{self.range.high}{channels}"
 
 
-class Held:
+class Integral:
     """Computes a tensor of a layer from the integers that it is held as.
 
     Args:
@@ -163,4 +163,4 @@ def _with_room_for(bias: Tensor, scale: Tensor, input_scale: Tensor) -> Tensor:
 def _hold(layer: Any, name: str, held: IntegerTensor) -> None:
     del layer._parameters[name]
     layer.add_module(f"quantized_{name}", held)
-    layer._computed[name] = Held(f"quantized_{name}")
+    layer._computed[name] = Integral(f"quantized_{name}")

@@ -278,7 +278,7 @@ def _middles(low: float, high: float, bins: int) -> Any:
 
 
 def _counted(numbers: Any, weights: Any, low: float, high: float, bins: int) -> Any:
-    """How many of the numbers are in each bin, each as often as its weight says."""
+    """The counts of the numbers in each bin, each as often as its weight says."""
     return np.histogram(numbers, bins, (low, high), weights=weights)[0].astype(np.float32)
 
 
