@@ -342,3 +342,26 @@ def test_weights_are_stored_as_integers(digits, tmp_path):
         assert sorted(types) == sorted([kind.upper()] * 3 + ["INT32"] * 3)
         sizes[kind] = path.stat().st_size
     assert sizes["int4"] < sizes["int8"]
+
+
+@pytest.mark.parametrize("dtype", [jit.float16, jit.float64])
+@pytest.mark.parametrize("is_late", [False, True])
+def test_dtypes_of_floats_are_kept(dtype, is_late):
+    net, x = nn.Sequential(nn.Linear(4, 3)), jit.randn(5, 4)
+    made = quantize_static(net, [x]).to(dtype) if is_late else quantize_static(net.to(dtype), [x.to(dtype)])
+    with jit.no_grad():
+        result = made(x.to(dtype))
+        assert (result.dtype, made[0].weight.dtype) == (dtype, dtype)
+        assert jit.allclose(result.float(), net.float()(x), atol=0.05)
+    assert jit.export_onnx(made, x.to(dtype)).verified is not None
+
+
+def test_state_is_loaded_and_pickled():
+    import pickle
+
+    x = jit.randn(5, 4)
+    first, second = (quantize_static(nn.Sequential(nn.Linear(4, 3)), [jit.randn(9, 4)]) for _ in range(2))
+    second.load_state_dict(first.state_dict())
+    with jit.no_grad():
+        assert jit.equal(first(x), second(x))
+        assert jit.equal(first(x), pickle.loads(pickle.dumps(first))(x))
