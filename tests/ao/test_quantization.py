@@ -365,3 +365,15 @@ def test_state_is_loaded_and_pickled():
     with jit.no_grad():
         assert jit.equal(first(x), second(x))
         assert jit.equal(first(x), pickle.loads(pickle.dumps(first))(x))
+
+
+def test_networks_that_round_as_they_train_export_with_integers(tmp_path):
+    net, x = prepare_qat(nn.Sequential(nn.Conv2d(1, 4, 3), nn.Flatten(), nn.Linear(144, 3))), jit.randn(4, 1, 8, 8)
+    net(x)
+    net.apply(disable_observer)
+    path = tmp_path / "rounding.onnx"
+    report = jit.export_onnx(net.eval(), x, path, dynamic_axes={"input": {0: "batch"}})
+    assert report.warnings == []
+    assert (report.op_histogram["QuantizeLinear"], report.op_histogram["DequantizeLinear"]) == (2, 4)
+    held = [tensor for tensor in onnx.load(path).graph.initializer if tensor.data_type == onnx.TensorProto.INT8]
+    assert [list(tensor.dims) for tensor in held if len(tensor.dims) > 1] == [[4, 1, 3, 3], [3, 144]]
