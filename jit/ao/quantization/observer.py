@@ -142,7 +142,15 @@ def parameters_of(low: Tensor, high: Tensor, observer: ObserverBase) -> tuple[Te
 
 
 class MinMaxObserver(ObserverBase):
-    """An observer of the least and the greatest number of all."""
+    """An observer of the least and the greatest number of all.
+
+    Args:
+        qscheme: How integers are spread over the numbers.
+        reduce_range: Whether to leave half of the integers out.
+        quant_min: The least integer; that of the dtype if left out.
+        quant_max: The greatest integer.
+        eps: The least scale.
+    """
 
     def observe(self, x: Tensor) -> None:
         self.min_val.copy_(F.minimum(F.amin(x), self.min_val))
