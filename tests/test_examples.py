@@ -42,11 +42,12 @@ def dynamic_batch(path):
 
 
 def test_digits_are_learned_traced_and_exported(tmp_path):
-    printed = run(DIGITS, "-o", "digits.onnx", cwd=tmp_path)
+    printed = run(DIGITS, "-o", "digits.onnx", "--quantize", cwd=tmp_path)
     assert 97 <= accuracy_in(printed, "accuracy") == accuracy_in(printed, "onnxruntime")
+    assert abs(accuracy_in(printed, "with 8 bits") - accuracy_in(printed, "accuracy")) <= 1
     assert "graph(" in printed and "aten::batch_norm" in printed and "scope: Net/norm1" in printed
     assert dynamic_batch(tmp_path / "digits.onnx")
-    assert list(tmp_path.iterdir()) == [tmp_path / "digits.onnx"]
+    assert {path.name for path in tmp_path.iterdir()} == {"digits.onnx", "digits-int8.onnx"}
 
 
 def test_digits_are_learned_on_a_gpu(tmp_path, gpu):

@@ -1,4 +1,4 @@
-"""What makes networks smaller, by PyTorch's names: `quantization`."""
+"""Optimisations of the architecture of networks, by PyTorch's names: `quantization`."""
 
 from __future__ import annotations
 

@@ -69,6 +69,7 @@ _input = click.option(
 @click.option("--training", is_flag=True, help="Export modules as they train.")
 @click.option("--fold/--no-fold", default=True, help="Compute now what depends on weights alone.")
 @click.option("--fallthrough", is_flag=True, help="Write operators that ONNX does not know, in a domain of their own.")
+@click.option("--functions", is_flag=True, help="Make functions of the model of its modules.")
 @click.option("--updates-as-outputs", is_flag=True, help="Export what the target writes to, as a training step does.")
 @click.option("--verify/--no-verify", default=True, help="Run the model with onnxruntime and compare.")
 @click.option("--rtol", type=float, default=None, help="The error that is allowed in an element, relative to it.")
@@ -84,14 +85,15 @@ _input = click.option(
 def export_command(
     target: str, output: str, inputs: Sequence[str], opset: int | None, dynamic: Sequence[str],
     input_names: str | None, output_names: str | None, stage: int, training: bool, fold: bool,
-    fallthrough: bool, updates_as_outputs: bool, verify: bool, rtol: float | None, atol: float | None,
-    sizes: Sequence[str], external_data: str, report: str | None, as_json: bool,
+    fallthrough: bool, functions: bool, updates_as_outputs: bool, verify: bool, rtol: float | None,
+    atol: float | None, sizes: Sequence[str], external_data: str, report: str | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Export TARGET as an ONNX model and check it with onnxruntime.
 
     \f
     Args: of target, output, inputs, opset, dynamic, input_names, output_names, stage, training, fold,
-    fallthrough, updates_as_outputs, verify, rtol, atol, sizes, external_data, report and as_json, see the options.
+    fallthrough, functions, updates_as_outputs, verify, rtol, atol, sizes, external_data, report and as_json, see the
+    options.
     """
     from .targets import load_inputs, load_target, parse_dynamic, parse_sizes
 
@@ -103,8 +105,8 @@ def export_command(
             input_names=_names(input_names) or loaded.said("input_names"),
             output_names=_names(output_names) or loaded.said("output_names"), opset_version=opset, stage=stage,
             training=training, dynamic_axes=parse_dynamic(dynamic) or loaded.said("dynamic_axes"), fold=fold,
-            fallthrough=fallthrough, updates_as_outputs=updates_as_outputs, verify=verify, external_data=external_data,
-            rtol=rtol, atol=atol, verify_inputs=parse_sizes(sizes),
+            fallthrough=fallthrough, functions=functions, updates_as_outputs=updates_as_outputs, verify=verify,
+            external_data=external_data, rtol=rtol, atol=atol, verify_inputs=parse_sizes(sizes),
         )  # fmt: skip
     if report is not None:
         write_atomically(report, made.as_text_for(report))

@@ -229,7 +229,9 @@ def _nested(given: dict[str, Any], target: CommandTarget) -> dict[str, Any]:
         for part in path:
             inner = inner.setdefault(part, {})
             if not isinstance(inner, dict):
-                raise UsageError(f"the input {name!r} is inside of {part!r}, which is an input itself; name one of them")
+                raise UsageError(
+                    f"the input {name!r} is inside of {part!r}, which is an input itself; name one of them"
+                )
         if last in inner:
             raise UsageError(f"the input {name!r} is given twice, or others are inside of it; name it once")
         inner[last] = value

@@ -191,7 +191,7 @@ class Converter:
         raise Unsupported(_way_out(node.kind))
 
     def _fall(self, node: Node) -> list[Any]:
-        """A node as an operator of the domain that it has here, `aten::roll`; its attributes as far as ONNX has such."""
+        """A node as an operator of the domain that it has here, `aten::roll`, with attributes that ONNX can hold."""
         domain, _, name = node.kind.rpartition("::")
         kind = f"{domain or 'python'}::{name.removeprefix('^')}"
         self.fallen.append(kind)

@@ -30,6 +30,7 @@ from .converter import Converter, ExportProblem, explain, symbolic_of
 from .folding import ModelFolding
 from .naming import Names, is_numbered, path, short
 from .opsets import ELEMENT_TYPES, IR_VERSIONS, check_opset, dtype_of
+from .outlining import DOMAIN, SINCE, Outlining
 from .proxies import KINDS, Missing, OnnxProxy, Scalar
 from .registration import registered
 from .report import ExportReport
@@ -96,6 +97,7 @@ def export_graph(
     updates_as_outputs: bool = False,
     fold: bool = True,
     fallthrough: bool = False,
+    functions: Mapping[str, str] | None = None,
     external_data: str = "auto",
     metadata: Mapping[str, str] | None = None,
     graph_name: str = "graph",
@@ -121,6 +123,7 @@ def export_graph(
         fold: Whether what depends on weights alone is computed now, and batch norms become part of the convolutions
             before them; of gradients, and of weights that runs may override, nothing is.
         fallthrough: Whether operators that ONNX does not know are written as ones of a domain of their own, `aten`.
+        functions: Scopes that become functions of the model, with the names of the functions.
         external_data: "auto", "always" or "never": whether weights go to a file beside the model.
         metadata: Key -> text, kept with the model.
         graph_name: The name of the graph in the model.
@@ -151,7 +154,7 @@ def export_graph(
         if fold and stage == 0 and not keep_initializers_as_inputs and not updates_as_outputs:
             export.fold()
         export.name_outputs(output_names)
-        made = export.finish(keep_initializers_as_inputs, dict(metadata or {}), graph_name)
+        made = export.finish(keep_initializers_as_inputs, dict(metadata or {}), graph_name, functions or {})
     if path is not None:
         made.save(path, external_data)
     return made
@@ -292,8 +295,8 @@ class _Export:
         if self.converter.problems:
             raise ExportError(explain(self.converter.problems, self.g.opset)) from self.converter.crash
         if self.converter.fallen:
-            named = ", ".join(dict.fromkeys(self.converter.fallen))
-            self.warnings.append(f"the model has operators that ONNX does not know, for which a runtime needs {named}")
+            kinds = ", ".join(dict.fromkeys(self.converter.fallen))
+            self.warnings.append(f"the model has operators that ONNX does not know, for which a runtime needs {kinds}")
         if not self.results:
             raise ExportError("The graph returns no tensors, so there is nothing to export; return at least one.")
         self.outputs = [self._output_value(item) for item in self.results]
@@ -401,23 +404,27 @@ class _Export:
 
     # -- the model -----------------------------------------------------------------------------------------------
 
-    def finish(self, keep_as_inputs: bool, metadata: dict[str, str], graph_name: str) -> Exported:
+    def finish(
+        self, keep_as_inputs: bool, metadata: dict[str, str], graph_name: str, functions: Mapping[str, str]
+    ) -> Exported:
         """Name what is left, and put the model together."""
         import onnx_ir
 
         self._name_rest()
+        outlined = self._outlined(functions) if functions else []
         held = [item for item in self.inputs if item.array is not None]
         held = [item for item in held if self.values[self.sized.copies[item.value]].value.uses()]
         kept = [self.values[self.sized.copies[item.value]].value for item in held]
         open_to_runs = [value for item, value in zip(held, kept) if keep_as_inputs or item in self.updated]
         constants = [proxy.value for proxy in self.g.constants.values() if proxy.value.uses()]
         inputs = [self.values[self.sized.copies[item.value]].value for item in self.inputs if item.array is None]
+        imported = {DOMAIN: 1} if outlined else {}
         graph = onnx_ir.Graph(
             inputs + open_to_runs,
             self.outputs,
             nodes=self.nodes,
             initializers=[*kept, *constants, *(value for value in self.folded if value.uses())],
-            opset_imports={"": self.g.opset, **{domain: 1 for domain in sorted(self.g.domains)}},
+            opset_imports={"": self.g.opset, **{domain: 1 for domain in sorted(self.g.domains)}, **imported},
             name=graph_name,
         )
         model = onnx_ir.Model(
@@ -425,6 +432,7 @@ class _Export:
             ir_version=IR_VERSIONS[self.g.opset],
             producer_name="jit",
             producer_version=_version(),
+            functions=outlined,
             metadata_props=metadata,
         )
         originals = {copy: value for value, copy in self.sized.copies.items()}
@@ -433,6 +441,15 @@ class _Export:
         axes = {item.name: {dim: axis.name for dim, axis in item.axes.items()} for item in self.inputs}
         updated, fell = [item.name for item in self.updated], bool(self.converter.fallen)
         return Exported(model, self._report(model), names, self.sized, axes, updated, fell)
+
+    def _outlined(self, names: Mapping[str, str]) -> list[onnx_ir.Function]:
+        """The functions that the nodes of some scopes have become."""
+        if self.g.opset < SINCE:
+            raise UsageError(f"models have functions from opset_version={SINCE} on, not at {self.g.opset}; choose that")
+        constants = {proxy.value for proxy in self.g.constants.values()}
+        outlining = Outlining(self.outputs, constants, self.g.opset, names)
+        self.nodes = outlining.outline(self.nodes)
+        return list(outlining.functions.values())
 
     def _name_rest(self) -> None:
         for proxy in self.g.constants.values():

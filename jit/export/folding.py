@@ -299,11 +299,11 @@ def _key(node: onnx_ir.Node) -> Any:
     """Equal for nodes that compute the same; nodes that draw or have subgraphs are like no other."""
     if node.op_type in _KEPT or node.domain:
         return node
-    attributes = tuple(sorted((name, _exactly(given.value)) for name, given in node.attributes.items()))
+    attributes = tuple(sorted((name, exactly(given.value)) for name, given in node.attributes.items()))
     return node.op_type, attributes, tuple(node.inputs), len(node.outputs)
 
 
-def _exactly(value: Any) -> str:
+def exactly(value: Any) -> str:
     """All of an attribute; the text of a tensor would round its numbers."""
     held = getattr(value, "tobytes", None)
     return f"{value.dtype} {value.shape} {held().hex()}" if held is not None else repr(value)

@@ -22,7 +22,7 @@ class TrainingMode(enum.Enum):
 
 
 class OperatorExportTypes(enum.Enum):
-    """Ways to write operators that ONNX does not know: not at all, or with any of the others in a domain of their own."""
+    """Ways to write operators that ONNX does not know: with the first not at all, else in a domain of their own."""
 
     ONNX = 0
     ONNX_ATEN = 1
@@ -35,7 +35,8 @@ def export(
     input_names: Sequence[str] | None = None, output_names: Sequence[str] | None = None,
     opset_version: int | None = None, dynamic_axes: Any = None, training: Any = TrainingMode.EVAL,
     keep_initializers_as_inputs: bool | None = False, do_constant_folding: bool = True,
-    operator_export_type: Any = OperatorExportTypes.ONNX, verify: bool = True, **others: Any,
+    operator_export_type: Any = OperatorExportTypes.ONNX, export_modules_as_functions: Any = False, verify: bool = True,
+    **others: Any,
 ) -> ExportReport:  # fmt: skip
     """Export a function or module as an ONNX model.
 
@@ -53,6 +54,7 @@ def export(
         keep_initializers_as_inputs: Let runs override parameters.
         do_constant_folding: Compute now what depends on weights alone, and fold batch norms into convolutions.
         operator_export_type: Whether operators that ONNX does not know are written in a domain of their own.
+        export_modules_as_functions: Whether modules are functions of the model; or the classes of those that are.
         verify: Run the model and compare.
         others: Accepted and ignored: choices of PyTorch's exporter.
 
@@ -73,10 +75,15 @@ def export(
             dynamic_axes=dynamic_axes, opset_version=opset_version, verify=verify, training=_trains(model, training),
             keep_initializers_as_inputs=bool(keep_initializers_as_inputs), fold=do_constant_folding,
             fallthrough=operator_export_type not in (None, OperatorExportTypes.ONNX, OperatorExportTypes.ONNX.value),
+            functions=_functions(export_modules_as_functions),
         )  # fmt: skip
     if verbose:
         print(report)
     return report
+
+
+def _functions(asked: Any) -> Any:
+    return list(asked) if isinstance(asked, (set, frozenset, list, tuple)) else bool(asked)
 
 
 def _trains(model: Any, mode: Any) -> bool:

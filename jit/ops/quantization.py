@@ -70,6 +70,27 @@ def _() -> Iterator[Sample]:
     yield _sample(np.array([np.nan], np.float32), 0.5, 1, 0, 255, note="nan", onnx=False)
 
 
+@composite("aten::fake_quantize_per_tensor_affine.tensor_qparams(Tensor self, Tensor scale, Tensor zero_point, "
+           "int quant_min, int quant_max) -> Tensor", namespaces=("jit",),
+           onnx=lambda g, self, *given: _onnx_there_and_back(g, self, *given))  # fmt: skip
+def fake_quantize_per_tensor_affine_tensor_qparams(
+    F: Ops, self: Tensor, scale: Tensor, zero_point: Tensor, quant_min: int, quant_max: int
+) -> Tensor:
+    """self rounded to multiples of the scale; scale and zero point are tensors of one element."""
+    _check_range(quant_min, quant_max)
+    if scale.numel() != 1 or zero_point.numel() != 1:
+        raise ShapeError("a tensor has one scale and one zero point; for several use fake_quantize_per_channel_affine")
+    return _exactly(F, self, F.reshape(scale, ()), F.reshape(zero_point, ()), quant_min, quant_max)
+
+
+@fake_quantize_per_tensor_affine_tensor_qparams.samples
+def _() -> Iterator[Sample]:
+    for scale, zero in ((np.float32(0.1), np.int32(3)), (np.array([0.1], np.float32), np.array([3], np.int32))):
+        yield _sample(make(3, 4), np.asarray(scale), np.asarray(zero), -128, 127)
+    yield _sample(make(0, 3), np.array(0.1, np.float32), np.array(0.0, np.float32), 0, 255, note="empty")
+    yield _sample(make(4, dtype="float16"), np.array(0.1, np.float32), np.array(3), 0, 255, note="half")
+
+
 @composite("aten::fake_quantize_per_tensor_affine(Tensor self, float scale, int zero_point, int quant_min, "
            "int quant_max) -> Tensor", namespaces=("jit",),
            onnx=lambda g, self, *given: _onnx_there_and_back(g, self, *given))  # fmt: skip
@@ -96,27 +117,6 @@ def _() -> Iterator[Sample]:
     yield _sample(strided(make(3, 5)), 0.05, 100, 0, 255, note="strided")
     yield _sample(make(4, dtype="float64"), 0.07, 0, -127, 127, note="float64")
     yield _sample(make(4, dtype="float16"), 0.07, 0, -127, 127, note="half", onnx=False)
-
-
-@composite("aten::fake_quantize_per_tensor_affine.tensor_qparams(Tensor self, Tensor scale, Tensor zero_point, "
-           "int quant_min, int quant_max) -> Tensor", namespaces=("jit",),
-           onnx=lambda g, self, *given: _onnx_there_and_back(g, self, *given))  # fmt: skip
-def fake_quantize_per_tensor_affine_tensor_qparams(
-    F: Ops, self: Tensor, scale: Tensor, zero_point: Tensor, quant_min: int, quant_max: int
-) -> Tensor:
-    """The same with a scale and a zero point that are tensors of one element."""
-    _check_range(quant_min, quant_max)
-    if scale.numel() != 1 or zero_point.numel() != 1:
-        raise ShapeError("a tensor has one scale and one zero point; for several use fake_quantize_per_channel_affine")
-    return _exactly(F, self, F.reshape(scale, ()), F.reshape(zero_point, ()), quant_min, quant_max)
-
-
-@fake_quantize_per_tensor_affine_tensor_qparams.samples
-def _() -> Iterator[Sample]:
-    for scale, zero in ((np.float32(0.1), np.int32(3)), (np.array([0.1], np.float32), np.array([3], np.int32))):
-        yield _sample(make(3, 4), np.asarray(scale), np.asarray(zero), -128, 127)
-    yield _sample(make(0, 3), np.array(0.1, np.float32), np.array(0.0, np.float32), 0, 255, note="empty")
-    yield _sample(make(4, dtype="float16"), np.array(0.1, np.float32), np.array(3), 0, 255, note="half")
 
 
 @composite("aten::fake_quantize_per_channel_affine(Tensor self, Tensor scale, Tensor zero_point, int axis, "

@@ -48,8 +48,9 @@ def export_onnx(
     output_names: Sequence[str] | None = None, dynamic_axes: DynamicAxes | None = None,
     opset_version: int | None = None, stage: int = 0, training: bool = False, verify: bool = True,
     keep_initializers_as_inputs: bool = False, updates_as_outputs: bool = False, fold: bool = True,
-    fallthrough: bool = False, external_data: str = "auto", metadata: Mapping[str, str] | None = None,
-    rtol: float | None = None, atol: float | None = None, verify_inputs: Sequence[Any] = (),
+    fallthrough: bool = False, functions: bool | Sequence[Any] = False, external_data: str = "auto",
+    metadata: Mapping[str, str] | None = None, rtol: float | None = None, atol: float | None = None,
+    verify_inputs: Sequence[Any] = (),
 ) -> ExportReport:  # fmt: skip
     """Export a function or module as an ONNX model.
 
@@ -78,6 +79,8 @@ def export_onnx(
         fold: Compute now what depends on weights alone, and make batch norms and factors part of the weights before.
         fallthrough: Write operators that ONNX does not know as ones of a domain of their own, `aten::roll`, and list
             them in the report; such a model is not verified.
+        functions: True makes functions of the model of all modules, a list of classes of modules of those. Modules that
+            do the same share one, and inner modules are functions that outer ones call.
         external_data: "auto" (a file beside the model above 1.5 GB), "always" or "never".
         metadata: Texts by their keys, kept with the model.
         rtol: The error that is allowed in an element, relative to it; None for what is usual for its dtype.
@@ -138,7 +141,7 @@ def export_onnx(
             recording, graph, opset_version=opset_version, stage=stage, input_names=input_names,
             output_names=output_names, dynamic_axes=dynamic_axes,
             keep_initializers_as_inputs=keep_initializers_as_inputs, updates_as_outputs=updates_as_outputs, fold=fold,
-            fallthrough=fallthrough, metadata=metadata,
+            fallthrough=fallthrough, functions=_scopes(function, owner, functions), metadata=metadata,
         )  # fmt: skip
         exported.report.warnings += () if updates_as_outputs else _forgotten(recording)
         if verify:
@@ -280,8 +283,8 @@ def _refuse_changes(recording: Recording) -> None:
     changed = [deed for deed in (impurity.reason or "", *impurity.deeds) if deed.startswith("changed ")]
     if changed:
         raise ExportError(
-            f"the call {changed[0]}, which a model does not; let the first call, which makes the state of an optimizer, "
-            "run before the export, and keep other changes out of the function"
+            f"the call {changed[0]}, which a model does not; let the first call, which makes an optimizer's state, run "
+            "before the export, and keep other changes out of the function"
         )
 
 
@@ -353,6 +356,23 @@ def _names_of_gradients(graph: Graph, initializers: Mapping[str, Any], options: 
     given = dict(zip([n for n in inputs if n not in initializers], options["input_names"] or (), strict=False))
     names: list[str | None] = [f"{given.get(name, name)}.grad" for name in inputs]
     return names if len(names) == len(graph.stages[1].outputs) else []
+
+
+def _scopes(function: Any, owner: Any, functions: bool | Sequence[Any]) -> dict[str, str]:
+    """The scopes of the modules in reach that become functions, with the names of their classes.
+
+    Of all modules the exported one is none: it is the model.
+    """
+    found: dict[str, str] = {}
+    if functions is False:
+        return found
+    for root in Surroundings(function, owner).modules():
+        for path, module in root.named_modules(remove_duplicate=False):
+            wanted = module is not owner if functions is True else isinstance(module, tuple(functions))
+            if wanted:
+                scope = "/".join([type(root).__name__, *(path.split(".") if path else [])])
+                found[scope] = type(module).__name__
+    return found
 
 
 # -- verifying ---------------------------------------------------------------------------------------------------

@@ -47,7 +47,7 @@ class OverriddenCall:
 def symbolic_override(symbolic: Callable[..., Any]) -> Callable[[Any], Any]:
     """Let a function, or the `forward` of a class of modules, be written in ONNX by another one.
 
-    Everywhere but in exported models it stays what it is, and its results say of which sizes and dtypes the model's are.
+    Everywhere but in exported models it stays what it is, and its results are what the model's are verified with.
 
     Args:
         symbolic: `symbolic(g, *args, **kwargs)`, called with the builder of nodes and the function's own arguments, in

@@ -1,7 +1,5 @@
 """Quantised networks: scales as they should be, numbers that are near, and models that runtimes compute the same."""
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,8 +29,6 @@ from jit.ao.quantization import (
 from jit.eager.namespace import F
 from jit.ir.errors import KindError, UsageError
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples"))
-
 
 @pytest.fixture(autouse=True)
 def seeded():
@@ -42,7 +38,7 @@ def seeded():
 # -- observers ---------------------------------------------------------------------------------------------------
 
 
-def found(observer: Any, *arrays: Any) -> tuple[list[float], list[int]]:
+def found(observer: Any, *arrays: Any) -> tuple[Any, list[int]]:
     for array in arrays:
         tensor = jit.tensor(array)
         assert observer(tensor) is tensor
@@ -144,7 +140,7 @@ def trained(traced: bool) -> tuple[list[float], Any, Any]:
         optimizer.step()
         return loss
 
-    run = jit.trace(step) if traced else step
+    run: Any = jit.trace(step) if traced else step
     losses = [run(x).item() for _ in range(5)]
     assert not traced or run.hits >= 2
     return losses, net.eval(), x
@@ -283,7 +279,7 @@ def test_wrong_calls_are_refused():
 
 @pytest.fixture(scope="module")
 def digits() -> tuple[Any, Any]:
-    import digits
+    from examples import digits
 
     return digits, digits.model()
 
@@ -346,3 +342,38 @@ def test_weights_are_stored_as_integers(digits, tmp_path):
         assert sorted(types) == sorted([kind.upper()] * 3 + ["INT32"] * 3)
         sizes[kind] = path.stat().st_size
     assert sizes["int4"] < sizes["int8"]
+
+
+@pytest.mark.parametrize("dtype", [jit.float16, jit.float64])
+@pytest.mark.parametrize("is_late", [False, True])
+def test_dtypes_of_floats_are_kept(dtype, is_late):
+    net, x = nn.Sequential(nn.Linear(4, 3)), jit.randn(5, 4)
+    made = quantize_static(net, [x]).to(dtype) if is_late else quantize_static(net.to(dtype), [x.to(dtype)])
+    with jit.no_grad():
+        result = made(x.to(dtype))
+        assert (result.dtype, made[0].weight.dtype) == (dtype, dtype)
+        assert jit.allclose(result.float(), net.float()(x), atol=0.05)
+    assert jit.export_onnx(made, x.to(dtype)).verified is not None
+
+
+def test_state_is_loaded_and_pickled():
+    import pickle
+
+    x = jit.randn(5, 4)
+    first, second = (quantize_static(nn.Sequential(nn.Linear(4, 3)), [jit.randn(9, 4)]) for _ in range(2))
+    second.load_state_dict(first.state_dict())
+    with jit.no_grad():
+        assert jit.equal(first(x), second(x))
+        assert jit.equal(first(x), pickle.loads(pickle.dumps(first))(x))
+
+
+def test_networks_that_round_as_they_train_export_with_integers(tmp_path):
+    net, x = prepare_qat(nn.Sequential(nn.Conv2d(1, 4, 3), nn.Flatten(), nn.Linear(144, 3))), jit.randn(4, 1, 8, 8)
+    net(x)
+    net.apply(disable_observer)
+    path = tmp_path / "rounding.onnx"
+    report = jit.export_onnx(net.eval(), x, path, dynamic_axes={"input": {0: "batch"}})
+    assert report.warnings == []
+    assert (report.op_histogram["QuantizeLinear"], report.op_histogram["DequantizeLinear"]) == (2, 4)
+    held = [tensor for tensor in onnx.load(path).graph.initializer if tensor.data_type == onnx.TensorProto.INT8]
+    assert [list(tensor.dims) for tensor in held if len(tensor.dims) > 1] == [[4, 1, 3, 3], [3, 144]]

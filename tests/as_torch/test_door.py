@@ -82,6 +82,29 @@ assert "relu" in dir(torch) and "relu" in dir(F)
     assert done.returncode == 0, done.stderr
 
 
+def test_networks_are_quantised_by_torchs_names(start):
+    done = start("""
+import torch
+from torch import nn
+from torch.ao.quantization import QConfig, QuantStub, convert, fuse_modules, prepare
+from torch.ao.quantization.observer import MinMaxObserver
+from torch.quantization import get_default_qat_qconfig, prepare_qat
+
+net = nn.Sequential(QuantStub(), nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU()).eval()
+weight = MinMaxObserver.with_args(dtype=torch.qint8, qscheme=torch.per_tensor_symmetric)
+net.qconfig = QConfig(activation=MinMaxObserver.with_args(dtype=torch.quint8), weight=weight)
+net = fuse_modules(net, [["1", "2", "3"]])
+prepared, x = prepare(net), torch.randn(2, 1, 8, 8)
+prepared(x)
+print((convert(prepared)(x) - net(x)).abs().max() < 0.05, weight().qscheme)
+net.qconfig = get_default_qat_qconfig("x86")
+print(prepare_qat(net.train())(x).shape)
+""")
+    assert done.stdout.splitlines() == ["tensor(True) torch.per_tensor_symmetric", "torch.Size([2, 4, 6, 6])"], (
+        done.stderr
+    )
+
+
 def test_a_function_keeps_its_name_from_a_module_of_that_name(start):
     done = start(
         "import torch\n"

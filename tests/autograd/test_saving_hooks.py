@@ -118,8 +118,6 @@ def test_checkpoints_run_in_two_blocks():
 
 def test_gradcheck_takes_all_options():
     x = jit.tensor([1.0, 2.0], dtype=jit.float64, requires_grad=True)
-    options: dict[str, Any] = dict(
-        nondet_tol=1e-3, check_undefined_grad=False, check_batched_grad=True, fast_mode=True
-    )
+    options: dict[str, Any] = dict(nondet_tol=1e-3, check_undefined_grad=False, check_batched_grad=True, fast_mode=True)
     assert jit.autograd.gradcheck(lambda x: x.sin(), x, check_forward_ad=True, **options)
     assert jit.autograd.gradgradcheck(lambda x: x.sin(), x, gen_non_contig_grad_outputs=True, **options)

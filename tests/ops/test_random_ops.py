@@ -59,7 +59,8 @@ DISTRIBUTIONS: dict[str, tuple[Callable[[jit.Tensor], jit.Tensor], Any]] = {
     "aten::normal.functional": (lambda x: x.normal_(1, 2), stats.norm(1, 2)),
     "aten::_standard_gamma": (lambda x: F._standard_gamma(x + 0.7), stats.gamma(0.7)),
     "aten::_sample_dirichlet": (
-        lambda x: F._sample_dirichlet(jit.tensor([[0.5, 2.0, 1.0]] * COUNT))[:, 0], stats.beta(0.5, 3)
+        lambda x: F._sample_dirichlet(jit.tensor([[0.5, 2.0, 1.0]] * COUNT))[:, 0],
+        stats.beta(0.5, 3),
     ),
     "aten::poisson": (
         lambda x: jit.poisson(x + 1.5).clamp(max=5),

@@ -26,8 +26,8 @@ FLAT = {
     "arange", "argsort", "argsort.stable", "bartlett_window", "blackman_window", "detach_copy", "empty_permuted",
     "empty_strided", "eye", "fft_fftfreq", "fft_rfftfreq", "hamming_window", "hann_window", "isclose", "isneginf",
     "isposinf", "isreal", "kaiser_window", "logspace", "new_empty", "new_full", "new_ones", "new_zeros",
-    "normal.Tensor_Tensor", "normal.Tensor_float", "normal.float_Tensor", "normal.float_float", "random",
-    "repeat_interleave.Tensor", "unique_consecutive",
+    "normal.Tensor_Tensor", "normal.Tensor_float", "normal.float_Tensor", "normal.float_float", "quantize_per_channel",
+    "quantize_per_tensor", "random", "repeat_interleave.Tensor", "unique_consecutive",
 }  # fmt: skip
 """Operators that are not declared to have no derivative, and whose results carry none: composites that make something
 new, integers and answers, draws, what is zero everywhere, and what nobody has derived."""

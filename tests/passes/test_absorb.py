@@ -21,13 +21,16 @@ def test_what_is_added_to_channels_is_the_bias() -> None:
           return (%3)
         }}""",
     )
-    assert_expected_inline(after, """\
+    assert_expected_inline(
+        after,
+        """\
 graph(%x : Float(2, 3, 6, 6), %w : Float(4, 3, 3, 3), %b : Float(4)) {
   %2 : Float(1, 4, 1, 1) = aten::view[size=[1, 4, 1, 1]](%b)
   %0 : Float(4) = aten::view[size=[4]](%2)  # m.py:1 in f
   %4 : Float(2, 4, 4, 4) = aten::convolution[stride=[1, 1], padding=[0, 0], dilation=[1, 1], transposed=False, output_padding=[0, 0], groups=1](%x, %w, %0)  # m.py:1 in f
   return (%4)
-}""")
+}""",
+    )
 
 
 @pytest.mark.parametrize(
@@ -61,12 +64,15 @@ def test_zeros_are_padding() -> None:
           return (%2)
         }}""",
     )
-    assert_expected_inline(after, """\
+    assert_expected_inline(
+        after,
+        """\
 graph(%x : Float(2, 3, 4, 5), %w : Float(4, 3, 3, 3)) {
   %1 : Float(2, 3, 8, 7) = aten::constant_pad_nd[pad=[1, 1, 2, 2]](%x)
   %2 : Float(2, 4, 6, 5) = aten::convolution[stride=[1, 1], padding=[2, 1], dilation=[1, 1], transposed=False, output_padding=[0, 0], groups=1](%x, %w)
   return (%2)
-}""")
+}""",
+    )
 
 
 def test_zeros_are_padding_of_gradients() -> None:
@@ -80,12 +86,15 @@ def test_zeros_are_padding_of_gradients() -> None:
           return (%5, %3)
         }}""",
     )
-    assert_expected_inline(after, """\
+    assert_expected_inline(
+        after,
+        """\
 graph(%x : Float(2, 3, 4, 4), %w : Float(4, 3, 3, 3), %g : Float(2, 4, 4, 4)) {
   %1 : Float(2, 3, 6, 6) = aten::constant_pad_nd[pad=[1, 1, 1, 1]](%x)
   %2 : Float(2, 3, 4, 4), %3 : Float(4, 3, 3, 3), %4 : Undefined = aten::convolution_backward[bias_sizes=None, stride=[1, 1], padding=[1, 1], dilation=[1, 1], transposed=False, output_padding=[0, 0], groups=1, output_mask=[True, True, False]](%g, %x, %w)
   return (%2, %3)
-}""")
+}""",
+    )
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,9 @@ def test_a_sum_moves_in_front_of_products() -> None:
           return (%2, %3, %5)
         }""",
     )
-    assert_expected_inline(after, """\
+    assert_expected_inline(
+        after,
+        """\
 graph(%x : Float(32, 8), %w : Float(8, 4)) {
   %1 : Float(32, 8) = aten::cos(%x)
   %3 : Float(8) = aten::sum[dim=[0]](%1)
@@ -25,7 +27,8 @@ graph(%x : Float(32, 8), %w : Float(8, 4)) {
   %5 : Float(8) = aten::sum[dim=[0, 1]](%4)
   %2 : Float(32, 4) = aten::mm(%1, %w)
   return (%2, %3, %5)
-}""")
+}""",
+    )
 
 
 def test_a_view_that_two_sums_read_moves_once() -> None:
@@ -42,7 +45,9 @@ def test_a_view_that_two_sums_read_moves_once() -> None:
           return (%2, %5, %7)
         }""",
     )
-    assert_expected_inline(after, """\
+    assert_expected_inline(
+        after,
+        """\
 graph(%x : Float(32, 8), %w : Float(8, 4)) {
   %1 : Float(32, 8) = aten::cos(%x)
   %3 : Float(4, 8, 8) = aten::view[size=[4, 8, 8]](%1)
@@ -52,7 +57,8 @@ graph(%x : Float(32, 8), %w : Float(8, 4)) {
   %7 : Float(8) = aten::sum[dim=[0, 1]](%6)
   %2 : Float(32, 4) = aten::mm(%1, %w)
   return (%2, %5, %7)
-}""")
+}""",
+    )
 
 
 def test_what_follows_already_stays() -> None:

@@ -16,12 +16,15 @@ def test_products_that_are_joined_are_one() -> None:
           return (%3)
         }""",
     )
-    assert_expected_inline(after, """\
+    assert_expected_inline(
+        after,
+        """\
 graph(%a : Float(16, 8), %b : Float(4, 8), %w : Float(8, 32)) {
   %0 : Float(20, 8) = aten::cat([%a, %b])  # m.py:1 in f
   %4 : Float(20, 32) = aten::mm(%0, %w)  # m.py:1 in f
   return (%4)
-}""")
+}""",
+    )
 
 
 def test_products_that_are_stacked_are_one() -> None:
@@ -36,13 +39,16 @@ def test_products_that_are_stacked_are_one() -> None:
           return (%5)
         }""",
     )
-    assert_expected_inline(after, """\
+    assert_expected_inline(
+        after,
+        """\
 graph(%a : Float(16, 8), %b : Float(16, 8), %w : Float(8, 32)) {
   %0 : Float(32, 8) = aten::cat([%a, %b])
   %6 : Float(32, 32) = aten::mm(%0, %w)
   %7 : Float(2, 16, 32) = aten::view[size=[2, 16, 32]](%6)
   return (%7)
-}""")
+}""",
+    )
 
 
 INPUTS = "%a : Float(16, 16), %b : Float(16, 16), %w : Float(16, 16), %v : Float(16, 16)"

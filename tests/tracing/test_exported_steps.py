@@ -1,4 +1,4 @@
-"""Exported training steps: three steps of the model, each with the state of the one before, are those of the program."""
+"""Exported training steps: three steps of the model, each from the state of the one before, are the program's."""
 
 from __future__ import annotations
 
@@ -78,7 +78,8 @@ def test_three_steps_are_those_of_the_program(optimizer, sizes, tmp_path):
     for name, value in training.state().items():
         assert np.array_equal(value, before[name]), f"the export has changed {name}"
     onnx.checker.check_model(path, full_check=True)
-    run, state = session(path), {}
+    run = session(path)
+    state: dict[str, Any] = {}
     for size in sizes:
         x, t = batch(size)
         found = run.run(None, {"x": x.numpy(), "t": t.numpy(), **state})

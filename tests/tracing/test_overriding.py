@@ -33,6 +33,7 @@ def test_a_call_becomes_what_the_symbolic_writes():
     report = jit.export_onnx(lambda x: elu(x * 2, factor=0.5), jit.randn(3, 4), dynamic_axes={"x": {0: "n"}})
     assert report.op_histogram == {"Elu": 1, "Mul": 1}
     assert report.outputs == {"output": "float32 (n, 4)"}
+    assert report.verified is not None
     assert len(report.verified.sizes) == 2
 
 
@@ -99,7 +100,7 @@ def test_an_override_that_breaks_is_an_obstacle():
     with pytest.raises(ExportError, match="its symbolic failed with AttributeError"):
         jit.export_onnx(lambda x: broken(x), jit.randn(3))
     with pytest.raises(UsageError, match="function"):
-        jit.symbolic_override("Relu")
+        jit.symbolic_override("Relu")  # type: ignore[arg-type]
 
 
 # -- registered by opset -----------------------------------------------------------------------------------------

@@ -61,6 +61,7 @@ class IntegerTensor(Module):
     def __init__(self, values: Tensor, scale: Tensor, zero_point: Tensor, integers: IntegerRange, axis: int) -> None:
         super().__init__()
         self.range, self.axis = integers, axis
+        self.register_buffer("kind", F.empty((0,), dtype=values.dtype), persistent=False)
         self.register_buffer("scale", scale.detach().clone())
         self.register_buffer("zero_point", zero_point.detach().clone())
         low, high, dtype = integers
@@ -75,15 +76,17 @@ class IntegerTensor(Module):
         """The floats that the integers stand for."""
         low, high, _ = self.range
         if self.axis == -1:
-            return F.dequantize_per_tensor(self.integers, self.scale, self.zero_point, low, high)
-        return F.dequantize_per_channel(self.integers, self.scale, self.zero_point, self.axis, low, high)
+            found = F.dequantize_per_tensor(self.integers, self.scale, self.zero_point, low, high)
+        else:
+            found = F.dequantize_per_channel(self.integers, self.scale, self.zero_point, self.axis, low, high)
+        return found if found.dtype is self.kind.dtype else F._to_copy(found, dtype=self.kind.dtype)
 
     def extra_repr(self) -> str:
         channels = "" if self.axis == -1 else f", {self.scale.numel()} scales along dim {self.axis}"
         return f"{list(self.integers.shape)} of {self.range.low}..{self.range.high}{channels}"
 
 
-class Held:
+class Integral:
     """Computes a tensor of a layer from the integers that it is held as.
 
     Args:
@@ -163,4 +166,4 @@ def _with_room_for(bias: Tensor, scale: Tensor, input_scale: Tensor) -> Tensor:
 def _hold(layer: Any, name: str, held: IntegerTensor) -> None:
     del layer._parameters[name]
     layer.add_module(f"quantized_{name}", held)
-    layer._computed[name] = Held(f"quantized_{name}")
+    layer._computed[name] = Integral(f"quantized_{name}")

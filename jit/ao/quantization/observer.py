@@ -142,7 +142,15 @@ def parameters_of(low: Tensor, high: Tensor, observer: ObserverBase) -> tuple[Te
 
 
 class MinMaxObserver(ObserverBase):
-    """An observer of the least and the greatest number of all."""
+    """An observer of the least and the greatest number of all.
+
+    Args:
+        qscheme: How integers are spread over the numbers.
+        reduce_range: Whether to leave half of the integers out.
+        quant_min: The least integer; that of the dtype if left out.
+        quant_max: The greatest integer.
+        eps: The least scale.
+    """
 
     def observe(self, x: Tensor) -> None:
         self.min_val.copy_(F.minimum(F.amin(x), self.min_val))
@@ -236,7 +244,7 @@ class HistogramObserver(ObserverBase):
         self.register_buffer("histogram", F.zeros((bins,)))
 
     def observe(self, x: Tensor) -> None:
-        numbers = x.numpy().ravel()
+        numbers = x.cpu().numpy().ravel()
         numbers = numbers[np.isfinite(numbers)]
         if not numbers.size:
             return
@@ -244,7 +252,8 @@ class HistogramObserver(ObserverBase):
         low, high = min(old_low, float(numbers.min())), max(old_high, float(numbers.max()))
         counts = _counted(numbers, None, low, high, self.bins)
         if old_low <= old_high:
-            counts += _counted(_middles(old_low, old_high, self.bins), self.histogram.numpy(), low, high, self.bins)
+            before = self.histogram.cpu().numpy()
+            counts += _counted(_middles(old_low, old_high, self.bins), before, low, high, self.bins)
         self.min_val.fill_(low)
         self.max_val.fill_(high)
         self.histogram.copy_(from_numpy(counts))
@@ -254,16 +263,19 @@ class HistogramObserver(ObserverBase):
         low, high = float(self.min_val), float(self.max_val)
         if not low < high:
             return self.min_val, self.max_val
-        middles = from_numpy(_middles(low, high, self.bins))
+        middles, counts = from_numpy(_middles(low, high, self.bins)), self.histogram.cpu()
         lows, highs = ([limit * share for share in _SHARES] for limit in (min(low, 0.0), max(high, 0.0)))
-        best = min(product(dict.fromkeys(lows), dict.fromkeys(highs)), key=lambda cut: self._loss(middles, *cut))
-        return F.full((), best[0]), F.full((), best[1])
+        best = min(
+            product(dict.fromkeys(lows), dict.fromkeys(highs)), key=lambda cut: self._loss(middles, counts, *cut)
+        )
+        device = self.min_val.device
+        return F.full((), best[0], device=device), F.full((), best[1], device=device)
 
-    def _loss(self, middles: Tensor, low: float, high: float) -> float:
+    def _loss(self, middles: Tensor, counts: Tensor, low: float, high: float) -> float:
         """The sum of the squares of all errors, if numbers from `low` to `high` are provided for."""
         scale, zero = parameters_of(F.full((), low), F.full((), high), self)
         errors = F._fake_quantize(middles, scale, zero, self.quant_min, self.quant_max) - middles
-        return float(F.sum(errors * errors * self.histogram))
+        return float(F.sum(errors * errors * counts))
 
     def reset_min_max_vals(self) -> None:
         """Forget what was observed."""
@@ -278,7 +290,7 @@ def _middles(low: float, high: float, bins: int) -> Any:
 
 
 def _counted(numbers: Any, weights: Any, low: float, high: float, bins: int) -> Any:
-    """How many of the numbers are in each bin, each as often as its weight says."""
+    """The counts of the numbers in each bin, each as often as its weight says."""
     return np.histogram(numbers, bins, (low, high), weights=weights)[0].astype(np.float32)
 
 

@@ -115,13 +115,13 @@ def _choices(model: Any, qconfig: Any) -> Iterator[tuple[Any, QConfig]]:
 
 
 def _observe(layer: Any, qconfig: QConfig) -> None:
-    watch_input(layer, qconfig.activation())
-    layer.add_module("weight_observer", _of_weight(layer, qconfig.weight))
+    watch_input(layer, qconfig.activation().to(layer.weight.device))
+    layer.add_module("weight_observer", _of_weight(layer, qconfig.weight).to(layer.weight.device))
 
 
 def _round(layer: Any, qconfig: QConfig) -> None:
-    watch_input(layer, qconfig.activation())
-    register_parametrization(layer, "weight", _of_weight(layer, qconfig.weight))
+    watch_input(layer, qconfig.activation().to(layer.weight.device))
+    register_parametrization(layer, "weight", _of_weight(layer, qconfig.weight).to(layer.weight.device))
 
 
 def _of_weight(layer: Any, factory: Callable[..., Any]) -> Any:

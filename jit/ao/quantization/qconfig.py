@@ -24,9 +24,9 @@ class QConfig(NamedTuple):
     """Factories of what looks at the tensors of a layer."""
 
     activation: Any
-    """That of the observer, or the FakeQuantize, of the layer's input."""
+    """The factory of the observer, or of the FakeQuantize, of the layer's input."""
     weight: Any
-    """That of the one of its weight."""
+    """The factory of the one of its weight."""
 
 
 default_qconfig = QConfig(default_observer, default_weight_observer)
@@ -35,7 +35,7 @@ default_qat_qconfig = QConfig(default_fake_quant, default_weight_fake_quant)
 
 
 def get_default_qconfig(backend: str = "x86", version: int = 0) -> QConfig:
-    """What PyTorch starts with: histograms of activations, and a scale for each channel of weights.
+    """The choice that PyTorch starts with: histograms of activations, and a scale for each channel of weights.
 
     Args:
         backend: The engine that will run the network: "fbgemm" multiplies in sums of 16 bits, so half of the integers
@@ -49,7 +49,7 @@ def get_default_qconfig(backend: str = "x86", version: int = 0) -> QConfig:
 
 
 def get_default_qat_qconfig(backend: str = "x86", version: int = 0) -> QConfig:
-    """What PyTorch starts with to train: running averages of activations, and a scale for each channel of weights.
+    """The choice to start training with: running averages of activations, and a scale for each channel of weights.
 
     Args:
         backend: The engine that will run the network: "qnnpack" knows one scale for a weight.

@@ -31,6 +31,8 @@ class QScheme(enum.Enum):
     def __repr__(self) -> str:
         return f"{dtypes.package}.{self.value}"
 
+    __str__ = __repr__
+
 
 per_tensor_affine = QScheme.PER_TENSOR_AFFINE
 per_tensor_symmetric = QScheme.PER_TENSOR_SYMMETRIC
