@@ -111,8 +111,8 @@ def export_graph(
         initializers: The numbers of those inputs that become part of the model (parameters, buffers), by graph name.
         keep_initializers_as_inputs: Whether they can be overridden when the model runs.
         updates_as_outputs: Whether buffers' new values are given as further outputs; otherwise they are dropped.
-        fold: Whether what depends on weights alone is computed now, and batch norms become part of the convolutions
-            before them; of gradients, and of weights that runs may override, nothing is.
+        fold: Whether what depends on weights alone is computed now, and batch norms and factors become part of the
+            weights before them; of gradients, and of weights that runs may override, nothing is.
         external_data: "auto", "always" or "never": whether weights go to a file beside the model.
         metadata: Key -> text, kept with the model.
         graph_name: The name of the graph in the model.
@@ -278,13 +278,16 @@ class _Export:
         if not self.results:
             raise ExportError("The graph returns no tensors, so there is nothing to export; return at least one.")
         self.outputs = [self._output_value(item) for item in self.results]
-        self.nodes = peephole.simplify(self.g.nodes, self.outputs, self._folded_constant, self.g.opset)
+        self.nodes = peephole.simplify(self.g.nodes, self.outputs, self._constant, self.g.opset)
 
     def fold(self) -> None:
         """Compute what depends on constants alone."""
         folding = ModelFolding(self.outputs, self.g.opset, self._folded_constant, self.g.tensor, self._element_of)
-        self.nodes = peephole.simplify(folding.fold(self.nodes), self.outputs, self._folded_constant, self.g.opset)
+        self.nodes = peephole.simplify(folding.fold(self.nodes), self.outputs, self._constant, self.g.opset)
         self.changed = set(folding.changed)
+
+    def _constant(self, array: np.ndarray[Any, Any]) -> onnx_ir.Value:
+        return self.g.constant(array).value
 
     def _element_of(self, value: onnx_ir.Value) -> int:
         dtype = self.g.proxies[value].dtype

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     import onnx_ir
 
 Values = list["onnx_ir.Value"]
-Constant = Callable[[Any, str], "onnx_ir.Value"]
-"""A maker of constants, `(array, name)`."""
+Constant = Callable[[Any], "onnx_ir.Value"]
+"""A maker of constants of an array."""
 
 
 def simplify(nodes: list[onnx_ir.Node], outputs: Values, constant: Constant, opset: int) -> list[onnx_ir.Node]:
@@ -155,7 +155,7 @@ def _unsqueeze_at_once(node: onnx_ir.Node, constant: Constant) -> None:
     free = [dim for dim in range(len(dims)) if dim not in outer]
     axes = sorted([*outer, *(free[axis % len(free)] for axis in inner)])
     node.replace_input_with(0, before.inputs[0])
-    node.replace_input_with(1, constant(np.array(axes), "axes"))
+    node.replace_input_with(1, constant(np.array(axes)))
 
 
 def _pad_within(node: onnx_ir.Node, outputs: Values) -> None:

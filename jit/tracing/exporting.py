@@ -72,7 +72,7 @@ def export_onnx(
         training: Export modules as they train; otherwise they are put in evaluation mode for the export.
         verify: Run the model with onnxruntime on `args`, and on a second size of every dynamic axis, and compare.
         keep_initializers_as_inputs: Let runs override parameters.
-        fold: Compute now what depends on weights alone, and make batch norms and factors part of the weights before them.
+        fold: Compute now what depends on weights alone, and make batch norms and factors part of weights before them.
         external_data: "auto" (a file beside the model above 1.5 GB), "always" or "never".
         metadata: Texts by their keys, kept with the model.
         rtol: The error that is allowed in an element, relative to it; None for what is usual for its dtype.
