@@ -31,7 +31,14 @@ Constant = Callable[[Any], "onnx_ir.Value"]
 
 
 def simplify(nodes: list[onnx_ir.Node], outputs: Values, constant: Constant, opset: int) -> list[onnx_ir.Node]:
-    """The nodes that are left; `outputs` is changed where a removed node gave one of them."""
+    """The nodes that are left.
+
+    Args:
+        nodes: The nodes, in an order in which they can run.
+        outputs: The model's outputs; changed where a removed node gave one of them.
+        constant: The maker of constants.
+        opset: The version of ONNX's operators.
+    """
     for node in nodes:
         if node.domain:
             continue
@@ -179,7 +186,7 @@ def _pad_within(node: onnx_ir.Node, outputs: Values) -> None:
 
 
 def _zeros_beside(pad: onnx_ir.Node) -> list[int] | None:
-    """How many zeros a Pad puts before and behind each dim; None if it is not that which it does."""
+    """The number of zeros that a Pad puts before and behind each dim; None if it does something else."""
     mode = pad.attributes.get("mode")
     if (mode is not None and mode.as_string() != "constant") or len(pad.inputs) > 3:
         return None
