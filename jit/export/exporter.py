@@ -120,8 +120,8 @@ def export_graph(
         keep_initializers_as_inputs: Whether they can be overridden when the model runs.
         updates_as_outputs: Whether the new values of what is written to, such as buffers, are further outputs, `x.new`
             for `x`, which then is an input that may be left out; otherwise they are dropped.
-        fold: Whether what depends on weights alone is computed now, and batch norms become part of the convolutions
-            before them; of gradients, and of weights that runs may override, nothing is.
+        fold: Whether what depends on weights alone is computed now, and batch norms and factors become part of the
+            weights before them; of gradients, and of weights that runs may override, nothing is.
         fallthrough: Whether operators that ONNX does not know are written as ones of a domain of their own, `aten`.
         functions: Scopes that become functions of the model, with the names of the functions.
         external_data: "auto", "always" or "never": whether weights go to a file beside the model.
@@ -300,13 +300,16 @@ class _Export:
         if not self.results:
             raise ExportError("The graph returns no tensors, so there is nothing to export; return at least one.")
         self.outputs = [self._output_value(item) for item in self.results]
-        self.nodes = peephole.simplify(self.g.nodes, self.outputs, self._folded_constant, self.g.opset)
+        self.nodes = peephole.simplify(self.g.nodes, self.outputs, self._constant, self.g.opset)
 
     def fold(self) -> None:
         """Compute what depends on constants alone."""
         folding = ModelFolding(self.outputs, self.g.opset, self._folded_constant, self.g.tensor, self._element_of)
-        self.nodes = peephole.simplify(folding.fold(self.nodes), self.outputs, self._folded_constant, self.g.opset)
+        self.nodes = peephole.simplify(folding.fold(self.nodes), self.outputs, self._constant, self.g.opset)
         self.changed = set(folding.changed)
+
+    def _constant(self, array: np.ndarray[Any, Any]) -> onnx_ir.Value:
+        return self.g.constant(array).value
 
     def _element_of(self, value: onnx_ir.Value) -> int:
         dtype = self.g.proxies[value].dtype

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     import onnx_ir
 
 Values = list["onnx_ir.Value"]
-Constant = Callable[[Any, str], "onnx_ir.Value"]
-"""A maker of constants, `(array, name)`."""
+Constant = Callable[[Any], "onnx_ir.Value"]
+"""A maker of constants of an array."""
 
 
 def simplify(
@@ -171,7 +171,7 @@ def _unsqueeze_at_once(node: onnx_ir.Node, constant: Constant) -> None:
     free = [dim for dim in range(len(dims)) if dim not in outer]
     axes = sorted([*outer, *(free[axis % len(free)] for axis in inner)])
     node.replace_input_with(0, before.inputs[0])
-    node.replace_input_with(1, constant(np.array(axes), "axes"))
+    node.replace_input_with(1, constant(np.array(axes)))
 
 
 def _pad_within(node: onnx_ir.Node, outputs: Values) -> None:
@@ -195,7 +195,7 @@ def _pad_within(node: onnx_ir.Node, outputs: Values) -> None:
 
 
 def _zeros_beside(pad: onnx_ir.Node) -> list[int] | None:
-    """How many zeros a Pad puts before and behind each dim; None if it is not that which it does."""
+    """The number of zeros that a Pad puts before and behind each dim; None if it does something else."""
     mode = pad.attributes.get("mode")
     if (mode is not None and mode.as_string() != "constant") or len(pad.inputs) > 3:
         return None

@@ -303,7 +303,7 @@ def test_onnxruntime_has_a_kernel_for_what_is_written_as_itself(name, tmp_path):
             assert known or opset not in opsets, f"onnxruntime takes {name} of {dtype} at opset {opset} apart"
 
 
-OPERANDS = {
+OPERANDS: dict[str, Any] = {
     "RMSNormalization": [(2, 3), (3,)], "Attention": [(1, 2, 3, 4)] * 3, "TensorScatter": [(2, 5, 3), (2, 2, 3), 1],
     "CumProd": [(2, 3), 0],
 }  # fmt: skip

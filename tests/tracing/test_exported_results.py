@@ -91,7 +91,7 @@ def test_further_inputs_to_verify_with():
 
 
 def test_further_sizes_to_verify_with():
-    dynamic = {"x": {0: "batch", 1: ("width", 1, 9)}}
+    dynamic: Any = {"x": {0: "batch", 1: ("width", 1, 9)}}
     wanted = [{"batch": 7}, {"batch": 4, "width": 9}, (jit.randn(6, 5),)]
     report = jit.export_onnx(lambda x: x.softmax(-1), X, dynamic_axes=dynamic, verify_inputs=wanted)
     assert sizes_of(report)[2:] == [[7, 3], [4, 9], [6, 5]]
@@ -126,6 +126,7 @@ def test_tolerances_of_the_users_own():
     assert jit.export_onnx(off(0, 2e-6), X).verified is not None
     with pytest.raises(jit.VerificationError):
         jit.export_onnx(off(0, 2e-6), X, rtol=0, atol=0)
+    wrong: Any
     for wrong in (-1, "much", float("nan")):
         with pytest.raises(jit.UsageError, match="atol must be a number of at least 0"):
             jit.export_onnx(function, X, atol=wrong)

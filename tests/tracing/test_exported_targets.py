@@ -43,7 +43,8 @@ def test_a_saved_network_is_exported_as_the_network(recording, tmp_path):
     report = jit.export_onnx(loaded, x, tmp_path / "loaded.onnx")
     assert report.verified is not None and report.op_histogram == direct.op_histogram
     assert (report.inputs, report.outputs) == (direct.inputs, direct.outputs)
-    np.testing.assert_array_equal(*(ran(tmp_path / f"{name}.onnx", np.asarray(x)) for name in ("loaded", "direct")))
+    found, wanted = (ran(tmp_path / f"{name}.onnx", np.asarray(x)) for name in ("loaded", "direct"))
+    np.testing.assert_array_equal(found, wanted)
 
 
 def test_a_batch_of_any_size_though_one_size_was_recorded(tmp_path):
