@@ -79,8 +79,6 @@ def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried
         ShapeError: The condition has several elements.
         UsageError: `body_fn` returns another nest than it takes.
         TraceError: In a trace, a function does what a recording cannot repeat, or a step changes sizes or dtypes.
-
-    A recorded loop has no derivative; `scan` has.
     """
     if not isinstance(carried_inputs, (tuple, list)):
         raise KindError(f"while_loop carries a tuple of tensors, not a {type(carried_inputs).__name__}")
