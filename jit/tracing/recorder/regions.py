@@ -128,15 +128,16 @@ class FlowRegion:
             with self._open():
                 given = self._owned(function(list(self.formals)))
                 self.results = [self.trace.value_of(tensor) for tensor in given]
-        except BaseException:
-            self._give_up()
+        except BaseException as error:
+            self._give_up(error)
             raise
         self._close()
         return given
 
-    def _give_up(self) -> None:
+    def _give_up(self, error: BaseException) -> None:
         """Take away what was recorded, since the function has raised; what it has drawn or made stays as it is."""
-        self.trace.impurity.note_impure(f"raises an error in a function of {self.title}")
+        if not isinstance(error, TraceError):  # which no function may catch, and which says nothing of elements
+            self.trace.impurity.note_impure(f"raises an error in a function of {self.title}")
         self.parts = nodes_after(self.trace.graph, self._last)
         self.trace.guards.withdraw(set(self.parts))
         self.leave()

@@ -264,3 +264,45 @@ def test_inputs_of_a_scan_have_one_size():
     scan = node("Scan", "start p q", "end each product", body=summing(), num_scan_inputs=2)
     with pytest.raises(ModelError, match="axes of the same size"):
         prepare(model_of(scan, given, ["end", "each", "product"], 17), traced=False).run(given)
+
+
+# -- traces --------------------------------------------------------------------------------------------------------
+
+
+def kinds(traced):
+    return [node.kind for node in traced.graph.nodes]
+
+
+def test_a_trace_records_both_branches():
+    model = ImportedModel(branches(np.ones((2, 3), np.float32)))
+    traced, y, zero = jit.trace(model), jit.rand(2, 3), jit.tensor(0.0)
+    for sign in (1, -1, 1):
+        x = sign * jit.rand(2, 3)
+        for one, other in zip(model(x, y, zero), traced(x, y, zero), strict=True):
+            assert jit.allclose(one, other)
+    assert traced.misses == 1 and "prim::If" in kinds(traced)
+
+
+def test_a_trace_records_a_loop_of_any_number_of_trips(tmp_path):
+    def halved(x, least):
+        return jit.while_loop(lambda x, n: x.abs().max() > least, lambda x, n: (x / 2, n + 1), (x, jit.tensor(0)))
+
+    jit.export_onnx(halved, (jit.ones(3), jit.tensor(0.1)), tmp_path / "halved.onnx")
+    model = jit.import_onnx(tmp_path / "halved.onnx")
+    traced = jit.trace(model)
+    for least in (0.1, 0.01, 3.0, 0.1):
+        x = jit.rand(3) + 0.5
+        for one, other in zip(halved(x, jit.tensor(least)), traced(x, jit.tensor(least)), strict=True):
+            assert jit.allclose(one, other)
+    assert traced.misses == 1 and "prim::Loop" in kinds(traced)
+
+
+def test_branches_of_other_sizes_are_decided_upon():
+    then = graph([node("Identity", "x", "a")], [], [value("a")])
+    other = graph([node("ReduceSum", "x", "b", keepdims=0)], [], [value("b")])
+    nodes = [node("If", "p", "y", then_branch=then, else_branch=other)]
+    model = model_of(nodes, {"p": np.array(True), "x": np.ones(3, np.float32)}, ["y"], 17)
+    traced = jit.trace(ImportedModel(model))
+    for p in (True, False, True, False):
+        assert traced(jit.tensor(p), jit.ones(3)).tolist() == ([1, 1, 1] if p else 3)
+    assert "prim::If" not in kinds(traced)
