@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -52,11 +52,20 @@ def _computed(flow: Flow, inputs: Sequence[Any]) -> list[Any]:
     (step,) = flow.programs
     state, rest = list(inputs[: flow.carried]), inputs[flow.carried :]
     xs, rest = rest[: flow.scanned], rest[flow.scanned :]
-    found = []
-    for row in _rows(flow, xs, lambda: bool(state[0])):
+    found: list[list[Any]] = []
+
+    def make_step(row: Sequence[Any]) -> None:
         given = list(step([*state, *row, *rest]))
-        state = given[: flow.carried]
+        state[:] = given[: flow.carried]
         found.append(given[flow.carried :])
+
+    if flow.kind == LOOP:
+        while bool(state[0]):
+            make_step(())
+    else:
+        order = range(xs[0].shape[0])
+        for at in reversed(order) if flow.reverse else order:
+            make_step([x[at] for x in xs])
     if not found:
         return [*state, *(F.zeros((0, *y.shape), dtype=y.dtype) for y in _like_rows(flow, state, xs, rest))]
     columns = map(list, zip(*found, strict=True))
@@ -69,17 +78,6 @@ def _like_rows(flow: Flow, state: list[Any], xs: Sequence[Any], rest: Sequence[A
         return state if flow.keeps else ()
     zeros = [F.zeros(x.shape[1:], dtype=x.dtype) for x in xs]
     return flow.programs[0]([*state, *zeros, *rest])[flow.carried :]
-
-
-def _rows(flow: Flow, xs: Sequence[Any], goes_on: Callable[[], bool]) -> Iterator[list[Any]]:
-    """The rows of each trip: none in a loop, which makes trips while a condition holds."""
-    if flow.kind == LOOP:
-        while goes_on():
-            yield []
-        return
-    order = range(xs[0].shape[0])
-    for at in reversed(order) if flow.reverse else order:
-        yield [x[at] for x in xs]
 
 
 # -- recording ---------------------------------------------------------------------------------------------------------

@@ -1,13 +1,13 @@
 """The derivatives of control flow.
 
 Note [Derivatives of control flow]
-    The derivative of control flow is control flow again: it runs a branch or a step once more and differentiates that,
-    as a checkpoint does. So there are derivatives of any order, and nothing that happened inside is kept.
+    The derivative of control flow is control flow again: it runs a branch or a step once more and differentiates
+    that, as a checkpoint does. So there are derivatives of any order, and nothing that happened inside is kept.
 
         if p: y = f(x)  else: y = g(x)         if p: dx = vjp(f)(x, dy)  else: dx = vjp(g)(x, dy)
         c, y = scan(f, c, x)                   forward once more for the c of each step, then from the last row to the
                                                first: dc, dx, dw = vjp(f)(c, x, w, dc, dy), the dw of all steps added
-        while p(c): c = f(c)                   likewise: the c of each step are rows, and the way back is a scan of these
+        while p(c): c = f(c)                   likewise: the c of each step are rows, the way back a scan
 """
 
 from __future__ import annotations
