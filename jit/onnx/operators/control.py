@@ -1,7 +1,7 @@
 """Control flow: conditions and loops of Python over tensors.
 
 A condition or a number of trips that the host knows is settled where it stands. One that is data is looked at, unless a
-trace records: then `cond` and `while_loop` record all ways, if branches and steps give tensors alike. What they
+trace records: then `cond`, `while_loop` and `scan` record all ways, if branches and steps give tensors alike. What they
 refuse is looked at after all, which a trace guards.
 """
 
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from jit.autograd.control_flow import cond, while_loop
+from jit.autograd.control_flow import scan as scan_tensors
 from jit.eager import context
 from jit.eager.namespace import F
 from jit.eager.tensors import Tensor
@@ -130,14 +131,34 @@ def scan(
     states, inputs = list(operands[:-num_scan_inputs]), operands[-num_scan_inputs:]
     axes = scan_input_axes or [0] * len(inputs)
     backwards = scan_input_directions or [0] * len(inputs)
+    outward = scan_output_axes or [0] * (len(body.outputs) - len(states))
+    directions = scan_output_directions or [0] * len(outward)
+    if _records(*inputs) and len(set(backwards)) == 1 and _types(body) is not None:
+        with suppress(TraceError, UsageError):
+            along = [F.movedim(as_tensor(x), axis, 0) for x, axis in zip(inputs, axes, strict=True)]
+            return _scan_recorded(body, states, along, bool(backwards[0]), outward, directions)
     states, collected = _scanned(body, states, [_along(*i) for i in zip(inputs, axes, backwards, strict=True)])
-    axes = scan_output_axes or [0] * len(collected)
-    backwards = scan_output_directions or [0] * len(collected)
+    axes, backwards = outward, directions
     outputs = [
         _collected(body, len(states) + index, values[::-1] if back else values, axis)
         for index, (values, axis, back) in enumerate(zip(collected, axes, backwards, strict=True))
     ]
     return (*states, *outputs)
+
+
+def _scan_recorded(
+    body: Subgraph, states: Sequence[Any], along: Sequence[Any], reverse: bool, axes: Sequence[int],
+    directions: Sequence[int],
+) -> tuple[Any, ...]:  # fmt: skip
+    """A scan as a node of a trace; results come in the order of its steps, or the other way round."""
+
+    def step(carried: Any, rows: Any) -> Any:
+        found = [as_tensor(value) for value in body(*carried, *rows)]
+        return tuple(found[: len(states)]), tuple(found[len(states) :])
+
+    last, rows = scan_tensors(step, tuple(map(as_tensor, states)), tuple(along), reverse=reverse)
+    stacked = [F.flip(y, [0]) if bool(back) != reverse else y for y, back in zip(rows, directions, strict=True)]
+    return (*last, *(F.movedim(y, 0, axis) for y, axis in zip(stacked, axes, strict=True)))
 
 
 def _along(x: Any, axis: int, backwards: int) -> list[Any]:

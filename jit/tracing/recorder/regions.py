@@ -57,6 +57,10 @@ class Regions:
         self.enclosed: set[Value] = set()
         """The values of regions that are closed, which nobody outside may use."""
 
+    def forget(self) -> None:
+        """Let go of the values of regions, since the function is through."""
+        self.enclosed.clear()
+
     def note(self, value: Value, thing: Any) -> None:
         """Note the tensor or number whose Value is used; TraceError if it belongs to a region that is closed."""
         if value in self.enclosed:

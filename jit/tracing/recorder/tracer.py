@@ -430,7 +430,7 @@ class Trace:
 
     def forget(self) -> None:
         """Let go of the memory of the call that was recorded."""
-        for component in (self.memory, self.gradients, self.identities, self.attributes):
+        for component in (self.memory, self.gradients, self.identities, self.attributes, self.regions):
             component.forget()
 
 

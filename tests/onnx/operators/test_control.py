@@ -306,3 +306,35 @@ def test_branches_of_other_sizes_are_decided_upon():
     for p in (True, False, True, False):
         assert traced(jit.tensor(p), jit.ones(3)).tolist() == ([1, 1, 1] if p else 3)
     assert "prim::If" not in kinds(traced)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_trace_records_a_scan_of_any_length(tmp_path, reverse):
+    def sums(xs):
+        return jit.scan(lambda c, x: (c + x, c * x), jit.zeros(2), xs, dim=1, reverse=reverse)
+
+    jit.export_onnx(sums, (jit.ones(2, 3),), tmp_path / "sums.onnx", dynamic_axes={"xs": {1: "n"}})
+    model = jit.import_onnx(tmp_path / "sums.onnx")
+    traced = jit.trace(model)
+    for length in (3, 4, 6, 7):
+        x = jit.rand(2, length)
+        for one, two, three in zip(sums(x), traced(x), model(x), strict=True):
+            assert jit.allclose(one, two) and jit.allclose(one, three)
+    assert traced.misses == 2 and "prim::Scan" in kinds(traced)
+
+
+@pytest.mark.parametrize("inward", [0, 1])
+@pytest.mark.parametrize("outward", [0, 1])
+def test_directions_of_a_recorded_scan(inward, outward):
+    body = graph(
+        [node("Add", "c x", "d"), node("Mul", "c x", "y")],
+        [value("c", shape=[2]), value("x", shape=[2])], [value("d", shape=[2]), value("y", shape=[2])],
+    )  # fmt: skip
+    nodes = [node("Scan", "c0 xs", "last ys", body=body, num_scan_inputs=1, scan_input_directions=[inward],
+                  scan_output_directions=[outward], scan_output_axes=[1])]  # fmt: skip
+    given = {"c0": random(2), "xs": random(3, 2, seed=1)}
+    traced = jit.trace(ImportedModel(model_of(nodes, given, ["last", "ys"], 17)))
+    wanted = by_runtime(model_of(nodes, given, ["last", "ys"], 17), given)
+    for found, expected in zip(traced(*map(jit.tensor, given.values())), wanted, strict=True):
+        np.testing.assert_allclose(found.numpy(), expected, rtol=1e-6)
+    assert "prim::Scan" in kinds(traced)
