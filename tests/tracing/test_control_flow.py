@@ -78,6 +78,13 @@ def written_after(x: Any) -> Any:
     return y, x
 
 
+def result_is_written_to(x: Any) -> Any:
+    y = cond(x, lambda x: x * 2, lambda x: x)
+    y[0].mul_(x[1])
+    y.add_(1)
+    return y, y[1]
+
+
 PROGRAMS: dict[str, Callable[[Any], Any]] = {
     "nested": lambda x: cond(x, lambda x: cond(x - 1, lambda x: x * 3, lambda x: x.sin()), lambda x: x.exp()),
     "in a scan": lambda x: jit.scan(
@@ -99,6 +106,10 @@ PROGRAMS: dict[str, Callable[[Any], Any]] = {
     "no_grad inside": no_grad_inside,
     "a result that is an operand": lambda x: cond(x, lambda x: x, lambda x: x.t().t()),
     "written after": written_after,
+    "a result that is written to": result_is_written_to,
+    "transposed carries": lambda x: jit.scan(lambda c, r: ((c.t() * r.sum()).t(), c.sum(0)), x.t(), x),
+    "exchanged carries": lambda x: jit.scan(lambda c, r: ((c[1], c[0]), r * c[0]), (x[0], x[1]), x),
+    "expanded results": lambda x: cond(x, lambda x: x.sum().expand(3, 4), lambda x: x[0].expand(3, 4)),
     "whole numbers": lambda x: cond(x, lambda x: {"i": x.argmax(1), "x": x * 2}, lambda x: {"i": x.argmin(1), "x": x}),
     "the predicate inside": lambda x: (lambda p: jit.cond(p, lambda: x * p, lambda: x + p.float()))(x.sum() > 0),
     "a number of elements": lambda x: (lambda n: cond(x, lambda x: x * n, lambda x: x + n))(x.max().item()),
