@@ -138,7 +138,7 @@ def scan(
     _check_lengths(leaves, dim)
     alike = _Alike("combine_fn of scan returns another nest than it carries", structure)
     results = _Alike("combine_fn of scan returns nests of other structures")
-    count, along = len(carried), [F.movedim(x, dim, 0) for x in leaves]
+    count, along = len(carried), [F.contiguous(F.movedim(x, dim, 0)) for x in leaves]
 
     def step(values: Sequence[Any]) -> list[Any]:
         pair = combine_fn(unflatten(structure, values[:count]), unflatten(rows, values[count:]))

@@ -100,6 +100,10 @@ PROGRAMS: dict[str, Callable[[Any], Any]] = {
         lambda c, r: ((c[0] + 1, c[1] * r.cos()), r * c[0]), (jit.tensor(0), x[0]), x
     ),
     "backwards": lambda x: jit.scan(lambda c, r: (c * r.sin() + r, c * 2), x[:, 0], x, dim=1, reverse=True),
+    "views of rows": lambda x: jit.scan(lambda c, r: (c + r.view(3, 1), c.view(3) * r), x[:, :1].t().t(), x, dim=1),
+    "rows of expanded gradients": lambda x: jit.scan(
+        lambda c, r: (c + 1, r.reshape(2, 2) * c), x.sum(), x
+    )[1].reshape(-1).sum().expand(3),
     "no rows": lambda x: jit.scan(lambda c, r: (c * r.sin() + r, c * 2), x.sum(0), x[:0]),
     "views of what was written": derived_view,
     "writes inside": own_writes,

@@ -10,7 +10,7 @@ import numpy as np
 from jit.ir import Node
 from jit.ir.control import IF, LOOP, carried, scanned
 
-from .libraries import is_array
+from .libraries import contiguous, is_array
 
 Body = Callable[[Sequence[Any]], list[Any]]
 """A sub-graph made ready to run: from the values of its inputs to those of its outputs."""
@@ -47,7 +47,8 @@ def _looped(step: Body, values: Sequence[Any], count: int, columns: int) -> list
 
 
 def _scanned(step: Body, values: Sequence[Any], first: int, rows: int, backwards: bool) -> list[Any]:
-    state, xs, constant = [_own(v) for v in values[:first]], values[first : first + rows], values[first + rows :]
+    state, constant = [_own(value) for value in values[:first]], values[first + rows :]
+    xs = [contiguous(x) for x in values[first : first + rows]]
     length = len(xs[0])
     collected: list[Any] = []
     for at in reversed(range(length)) if backwards else range(length):

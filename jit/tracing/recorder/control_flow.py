@@ -50,8 +50,8 @@ def _computed(flow: Flow, inputs: Sequence[Any]) -> list[Any]:
         then, otherwise = flow.programs
         return list((then if concrete(inputs[0]) else otherwise)(inputs))
     (step,) = flow.programs
-    state, rest = list(inputs[: flow.carried]), inputs[flow.carried :]
-    xs, rest = rest[: flow.scanned], rest[flow.scanned :]
+    first, last = flow.carried, flow.carried + flow.scanned
+    state, xs, rest = list(map(F.contiguous, inputs[:first])), list(map(F.contiguous, inputs[first:last])), inputs[last:]
     found: list[list[Any]] = []
 
     def make_step(row: Sequence[Any]) -> None:
