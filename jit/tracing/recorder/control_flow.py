@@ -51,7 +51,8 @@ def _computed(flow: Flow, inputs: Sequence[Any]) -> list[Any]:
         return list((then if concrete(inputs[0]) else otherwise)(inputs))
     (step,) = flow.programs
     first, last = flow.carried, flow.carried + flow.scanned
-    state, xs, rest = list(map(F.contiguous, inputs[:first])), list(map(F.contiguous, inputs[first:last])), inputs[last:]
+    state, xs, rest = inputs[:first], list(map(F.contiguous, inputs[first:last])), inputs[last:]
+    state = list(map(F.contiguous, state))
     found: list[list[Any]] = []
 
     def make_step(row: Sequence[Any]) -> None:
