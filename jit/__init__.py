@@ -94,8 +94,9 @@ __all__ = [
     "is_grad_enabled", "is_inference_mode_enabled", "is_tensor", "long", "manual_seed", "memory_format", "methods",
     "nan", "newaxis", "nn", "no_grad", "optim", "pi", "preserve_format", "scan", "scope", "seed", "set_grad_enabled",
     "set_rng_state", "short", "sym_float", "sym_int", "sym_sqrt", "tensor", "trace", "uint8",
-    "use_deterministic_algorithms", "while_loop", "device", "get_default_device", "get_num_interop_threads", "get_num_threads",
+    "use_deterministic_algorithms", "device", "get_default_device", "get_num_interop_threads", "get_num_threads",
     "set_default_device", "get_printoptions", "set_num_interop_threads", "set_num_threads", "set_printoptions",
+    "while_loop",
 ]  # fmt: skip
 """The public names written by hand; operators come from the registry, see `jit.eager.functions.public`."""
 
