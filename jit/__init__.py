@@ -93,12 +93,13 @@ __all__ = [
     "get_rng_state", "grad", "half", "iinfo", "inf", "inference_mode", "initial_seed", "int", "int16", "int32",
     "int64", "int8", "ir", "is_autocast_available", "is_autocast_cache_enabled", "is_autocast_enabled",
     "is_grad_enabled", "is_inference_mode_enabled", "is_tensor", "long", "manual_seed", "memory_format", "methods",
-    "nan", "newaxis", "nn", "no_grad", "optim", "pi", "preserve_format", "scope", "seed", "set_grad_enabled",
+    "nan", "newaxis", "nn", "no_grad", "optim", "pi", "preserve_format", "scan", "scope", "seed", "set_grad_enabled",
     "set_rng_state", "short", "sym_float", "sym_int", "sym_sqrt", "tensor", "trace", "uint8",
     "uint16", "uint32", "uint64", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz",
     "float8_e8m0fnu", "use_deterministic_algorithms", "device", "get_default_device", "get_num_interop_threads",
     "get_num_threads",
     "set_default_device", "get_printoptions", "set_num_interop_threads", "set_num_threads", "set_printoptions",
+    "while_loop",
 ]  # fmt: skip
 """The public names written by hand; operators come from the registry, see `jit.eager.functions.public`."""
 

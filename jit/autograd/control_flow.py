@@ -79,8 +79,6 @@ def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried
         ShapeError: The condition has several elements.
         UsageError: `body_fn` returns another nest than it takes.
         TraceError: In a trace, a function does what a recording cannot repeat, or a step changes sizes or dtypes.
-
-    A recorded loop has no derivative; `scan` has.
     """
     if not isinstance(carried_inputs, (tuple, list)):
         raise KindError(f"while_loop carries a tuple of tensors, not a {type(carried_inputs).__name__}")
@@ -140,7 +138,7 @@ def scan(
     _check_lengths(leaves, dim)
     alike = _Alike("combine_fn of scan returns another nest than it carries", structure)
     results = _Alike("combine_fn of scan returns nests of other structures")
-    count, along = len(carried), [F.movedim(x, dim, 0) for x in leaves]
+    count, along = len(carried), [F.contiguous(F.movedim(x, dim, 0)) for x in leaves]
 
     def step(values: Sequence[Any]) -> list[Any]:
         pair = combine_fn(unflatten(structure, values[:count]), unflatten(rows, values[count:]))

@@ -13,9 +13,10 @@ Note [Control flow]
                                                                 %y holds the rows y, one on the other
 
     So the outputs of a Loop are its first inputs after the last trip, those of a Scan its first `carried` inputs, and
-    the rows that its steps give; `reverse` goes from the last row to the first one. The values behind these inputs,
-    such as the parameters that a function has captured, are the same in every trip. What repeats has one type in all
-    trips, and branches give results of the same types.
+    the rows that its steps give. A Loop may say `carried`, too, and give rows, whose number nobody knows before. With
+    `reverse`, a Scan begins with the last row. The values behind these inputs, such as the parameters that a function
+    has captured, are the same in every trip. What repeats has one type in all trips, and branches give results of the
+    same types.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def is_control(node: Node) -> bool:
 
 def carried(node: Node) -> int:
     """The number of inputs of a Loop or Scan that its steps give anew; they come first."""
-    return len(node.outputs) if node.kind == LOOP else int(node.attributes.get("carried", 0))
+    return int(node.attributes.get("carried", len(node.outputs) if node.kind == LOOP else 0))
 
 
 def scanned(node: Node) -> int:
@@ -76,7 +77,7 @@ def output_types(node: Node, found: Sequence[Sequence[Type | None]] | None = Non
     """
     given = [[v.type if isinstance(v, Value) else None for v in g.outputs] for g in node.subgraphs]
     first: list[Type | None] = list((found or given)[0])
-    if node.kind != SCAN:
+    if node.kind == IF:
         return first
     length = _length(node)
     return [
@@ -114,7 +115,7 @@ def problems(node: Node) -> Iterator[str]:
 
 def _row_or_whole(node: Node, at: int) -> Type:
     type = node.outputs[at].type
-    return row_of(type) if node.kind == SCAN and at >= carried(node) else type
+    return row_of(type) if node.kind != IF and at >= carried(node) else type
 
 
 def _decides(type: Type) -> bool:

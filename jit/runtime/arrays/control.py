@@ -10,7 +10,7 @@ import numpy as np
 from jit.ir import Node
 from jit.ir.control import IF, LOOP, carried, scanned
 
-from .libraries import is_array
+from .libraries import contiguous, is_array
 
 Body = Callable[[Sequence[Any]], list[Any]]
 """A sub-graph made ready to run: from the values of its inputs to those of its outputs."""
@@ -23,7 +23,7 @@ def control_flow(node: Node, bodies: Sequence[Body]) -> Body:
         return lambda values: (then if _holds(values[0]) else otherwise)(values)
     (step,) = bodies
     if node.kind == LOOP:
-        return lambda values: _looped(step, values, carried(node))
+        return lambda values: _looped(step, values, carried(node), len(node.outputs) - carried(node))
     first, rows, backwards = carried(node), scanned(node), bool(node.attributes.get("reverse"))
     return lambda values: _scanned(step, values, first, rows, backwards)
 
@@ -32,15 +32,23 @@ def _holds(condition: Any) -> bool:
     return bool(condition.item()) if is_array(condition) else bool(condition)
 
 
-def _looped(step: Body, values: Sequence[Any], count: int) -> list[Any]:
+def _looped(step: Body, values: Sequence[Any], count: int, columns: int) -> list[Any]:
     state, constant = [_own(value) for value in values[:count]], values[count:]
+    rows: list[Any] = []
     while _holds(state[0]):
-        state = step([*state, *constant])
-    return state
+        found = step([*state, *constant])
+        state = found[:count]
+        rows.append(found[count:])
+    if rows:
+        return [*state, *map(np.stack, zip(*rows, strict=True))]
+    if columns == count:  # rows of what is carried, to differentiate: a step that is not made might raise
+        return [*state, *(_places(0, value) for value in state)]
+    return [*state, *(_no_rows(step, [*state, *constant], count) if columns else ())]
 
 
 def _scanned(step: Body, values: Sequence[Any], first: int, rows: int, backwards: bool) -> list[Any]:
-    state, xs, constant = [_own(v) for v in values[:first]], values[first : first + rows], values[first + rows :]
+    state, constant = [_own(value) for value in values[:first]], values[first + rows :]
+    xs = [contiguous(x) for x in values[first : first + rows]]
     length = len(xs[0])
     collected: list[Any] = []
     for at in reversed(range(length)) if backwards else range(length):
@@ -49,10 +57,15 @@ def _scanned(step: Body, values: Sequence[Any], first: int, rows: int, backwards
         collected = collected or [_places(length, row) for row in found[first:]]
         for place, row in zip(collected, found[first:], strict=True):
             place[at] = row
-    if not length:  # a step on zeros says what rows are like
-        found = step([*state, *(np.zeros_like(x, shape=x.shape[1:]) for x in xs), *constant])
-        collected = [_places(0, row) for row in found[first:]]
+    if not length:
+        zeros = [np.zeros_like(x, shape=x.shape[1:]) for x in xs]
+        collected = _no_rows(step, [*state, *zeros, *constant], first)
     return [*state, *collected]
+
+
+def _no_rows(step: Body, values: Sequence[Any], count: int) -> list[Any]:
+    """The rows of no trip: what one would give says what they are like."""
+    return [_places(0, row) for row in step(values)[count:]]
 
 
 def _places(length: int, row: Any) -> Any:

@@ -50,23 +50,35 @@ def _computed(flow: Flow, inputs: Sequence[Any]) -> list[Any]:
         then, otherwise = flow.programs
         return list((then if concrete(inputs[0]) else otherwise)(inputs))
     (step,) = flow.programs
-    state, rest = list(inputs[: flow.carried]), inputs[flow.carried :]
+    first, last = flow.carried, flow.carried + flow.scanned
+    state, xs, rest = inputs[:first], list(map(F.contiguous, inputs[first:last])), inputs[last:]
+    state = list(map(F.contiguous, state))
+    found: list[list[Any]] = []
+
+    def make_step(row: Sequence[Any]) -> None:
+        given = list(step([*state, *row, *rest]))
+        state[:] = given[: flow.carried]
+        found.append(given[flow.carried :])
+
     if flow.kind == LOOP:
         while bool(state[0]):
-            state = list(step([*state, *rest]))
-        return state
-    xs, rest = rest[: flow.scanned], rest[flow.scanned :]
-    order = range(xs[0].shape[0])
-    found = []
-    for at in reversed(order) if flow.reverse else order:
-        given = list(step([*state, *(x[at] for x in xs), *rest]))
-        state = given[: flow.carried]
-        found.append(given[flow.carried :])
+            make_step(())
+    else:
+        order = range(xs[0].shape[0])
+        for at in reversed(order) if flow.reverse else order:
+            make_step([x[at] for x in xs])
     if not found:
-        given = list(step([*state, *(F.zeros(x.shape[1:], dtype=x.dtype) for x in xs), *rest]))
-        return [*state, *(F.zeros((0, *y.shape), dtype=y.dtype) for y in given[flow.carried :])]
+        return [*state, *(F.zeros((0, *y.shape), dtype=y.dtype) for y in _like_rows(flow, state, xs, rest))]
     columns = map(list, zip(*found, strict=True))
     return [*state, *(F.stack(rows[::-1] if flow.reverse else rows) for rows in columns)]
+
+
+def _like_rows(flow: Flow, state: list[Any], xs: Sequence[Any], rest: Sequence[Any]) -> Sequence[Any]:
+    """Tensors like the rows of a step that is not made."""
+    if flow.kind == LOOP:
+        return state if flow.keeps else ()
+    zeros = [F.zeros(x.shape[1:], dtype=x.dtype) for x in xs]
+    return flow.programs[0]([*state, *zeros, *rest])[flow.carried :]
 
 
 # -- recording ---------------------------------------------------------------------------------------------------------
@@ -151,12 +163,26 @@ def _node(
 ) -> Node:  # fmt: skip
     attributes: dict[str, Any] = dict(zip(SUBGRAPHS[flow.kind], graphs, strict=True))
     types: list[Type] = [value.type for value in graphs[0].outputs]
+    length = None
     if flow.kind == SCAN:
         attributes |= {"carried": flow.carried, "scanned": flow.scanned, "reverse": flow.reverse}
         rows = leading[flow.carried].type
         length = rows.shape[0] if isinstance(rows, TensorType) and rows.shape else None
+    elif len(types) > flow.carried and flow.kind == LOOP:
+        attributes["carried"] = flow.carried
+    if flow.kind != IF:
         types[flow.carried :] = [stacked(type, length) for type in types[flow.carried :]]
-    return trace.tape.add(flow.kind, [*leading, *free], attributes, types)
+    node = trace.tape.add(flow.kind, [*leading, *free], attributes, types)
+    _note_sizes(trace, flow, node)
+    return node
+
+
+def _note_sizes(trace: RecordingTrace, flow: Flow, node: Node) -> None:
+    """Note of which outputs the sizes depend on elements: rows of loops, but nothing that is carried as it came."""
+    elemental = trace.tape.elemental
+    if flow.kind == LOOP:
+        elemental.update(node.outputs[flow.carried :])
+    elemental.difference_update(o for o, i in zip(node.outputs[: flow.carried], node.inputs) if i not in elemental)
 
 
 def _thing(regions: Sequence[FlowRegion], value: Value) -> Any:

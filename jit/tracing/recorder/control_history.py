@@ -1,20 +1,19 @@
 """The derivatives of control flow.
 
 Note [Derivatives of control flow]
-    The derivative of control flow is control flow again: it runs a branch or a step once more and differentiates that,
-    as a checkpoint does. So there are derivatives of any order, and nothing that happened inside is kept.
+    The derivative of control flow is control flow again: it runs a branch or a step once more and differentiates
+    that, as a checkpoint does. So there are derivatives of any order, and nothing that happened inside is kept.
 
         if p: y = f(x)  else: y = g(x)         if p: dx = vjp(f)(x, dy)  else: dx = vjp(g)(x, dy)
         c, y = scan(f, c, x)                   forward once more for the c of each step, then from the last row to the
                                                first: dc, dx, dw = vjp(f)(c, x, w, dc, dy), the dw of all steps added
-
-    A while_loop has no derivative where it is recorded: how many carries there are to keep is not known before it runs.
+        while p(c): c = f(c)                   likewise: the c of each step are rows, the way back a scan
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from jit.autograd.engine import run_backward
@@ -42,6 +41,8 @@ class Flow:
     carried: int = 0
     scanned: int = 0
     reverse: bool = False
+    keeps: bool = False
+    """Whether a Loop gives what it carries before each step, too, as rows."""
 
     @property
     def leading(self) -> int:
@@ -98,17 +99,12 @@ class FlowNode(Node):
         """The gradients of the inputs, by control flow.
 
         Raises:
-            AutogradError: It was freed, or this kind of control flow has no derivative.
+            AutogradError: It was freed, or draws random numbers.
         """
         if self.saved is None:
             raise AutogradError(
                 f"backward through the {self.flow.title} at {self.source} a second time: what it kept was freed; say "
                 "retain_graph=True the first time"
-            )
-        if self.flow.kind == LOOP:
-            raise AutogradError(
-                f"the while_loop at {self.source} is recorded, and has no derivative then, since nobody knows how many "
-                "steps there will be; use jit.scan over a known number of steps, or call it outside of jit.trace"
             )
         if any(isinstance(x, RandomState) for x in self.saved):
             raise AutogradError(
@@ -117,7 +113,7 @@ class FlowNode(Node):
             )
         inputs = [x.unpack(self) if isinstance(x, SavedTensor) else x for x in self.saved]
         wanted = [at for at, need in enumerate(needs) if need]
-        derive = _of_cond if self.flow.kind == IF else _of_scan
+        derive = _of_cond if self.flow.kind == IF else _of_steps
         found = dict(zip(wanted, derive(self.flow, inputs, gradients, wanted, self.run), strict=True))
         return [found.get(at) for at in range(len(needs))]
 
@@ -133,7 +129,7 @@ def _of_cond(
     return run(Flow(IF, programs), [*inputs, *(gradients[at] for at in given)])
 
 
-def _of_scan(
+def _of_steps(
     flow: Flow, inputs: list[Any], gradients: Sequence[Tensor | None], wanted: Sequence[int], run: Run
 ) -> list[Any]:  # fmt: skip
     (step,), carries, leading = flow.programs, flow.carried, flow.leading
@@ -152,7 +148,7 @@ def _of_scan(
         added = [F.add(a, b) for a, b in zip(sums, last, strict=True)]
         return [*first, *added, *found[len(smooth) : len(smooth) + len(rows)]]
 
-    kept = run(Flow(SCAN, (_remembering(step, carries),), carries, flow.scanned, flow.reverse), inputs)[carries:]
+    kept = run(replace(flow, programs=(_remembering(step, carries),), keeps=flow.kind == LOOP), inputs)[carries:]
     begin = [F.zeros_like(inputs[at]) if gradients[at] is None else gradients[at] for at in smooth]
     begin += [F.zeros_like(inputs[at]) for at in constants]
     along = [*kept, *inputs[carries:leading], *(gradients[at] for at in given)]

@@ -10,7 +10,7 @@ from jit.eager.autocasting import autocasting
 from jit.eager.generators import Generator
 from jit.eager.tensors import Tensor, tensor_of
 from jit.ir import GENERATOR, Graph, Node, Op, Value, find
-from jit.ir.control import carried, is_control, scanned
+from jit.ir.control import LOOP, carried, is_control, scanned
 from jit.ir.graph import map_template
 from jit.ir.inference import SIZES
 from jit.ir.scalars import scalar_function
@@ -60,7 +60,8 @@ class GraphProgram:
 def flow_of(node: Node, run: Run) -> Flow:
     """The control flow of a node, whose own control flow inside is run by `run`."""
     programs = tuple(GraphProgram(graph, run) for graph in node.subgraphs)
-    return Flow(node.kind, programs, carried(node), scanned(node), bool(node.attributes.get("reverse")))
+    reverse, keeps = bool(node.attributes.get("reverse")), node.kind == LOOP and len(node.outputs) > carried(node)
+    return Flow(node.kind, programs, carried(node), scanned(node), reverse, keeps)
 
 
 def _on_numbers(node: Node, operands: Sequence[Any]) -> Any:

@@ -6,7 +6,7 @@ They are functions in files of their own, and the methods of `jit.tracing.record
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from jit.eager.generators import Generator
 from jit.eager.recorder import Recorder
@@ -18,15 +18,13 @@ from .caught_errors import TraceErrors
 from .guards import Guards
 from .identities import Identities
 from .memory import TraceMemory
+from .open_regions import Regions
 from .python_functions import PythonFunctions
 from .randomness import Randomness
 from .refusals import Impurity
 from .scalars import Scalars
 from .tape import Tape
 from .uncounted import UncountedWrites
-
-if TYPE_CHECKING:
-    from .regions import Regions
 
 
 class RecordingTrace(Recorder, Protocol):

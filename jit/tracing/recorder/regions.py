@@ -39,46 +39,13 @@ from jit.passes import CLEANUP, run
 from ..surroundings.properties import row_major, type_of
 from .folding import fold
 from .memory import StorageCell
+from .open_regions import escaped
 from .recording_trace import RecordingTrace
 from .records import Composite
-from .refusals import at_line
 from .tape import nodes_after
 
 FORMAL = "prim::Formal"
 """The kind of the nodes that stand for the inputs of a region while it is recorded."""
-
-
-class Regions:
-    """The regions that a trace records just now, and what those before have left."""
-
-    def __init__(self) -> None:
-        self.open: list[FlowRegion] = []
-        """The regions under way, the outermost first."""
-        self.enclosed: set[Value] = set()
-        """The values of regions that are closed, which nobody outside may use."""
-
-    def note(self, value: Value, thing: Any) -> None:
-        """Note the tensor or number whose Value is used; TraceError if it belongs to a region that is closed."""
-        if value in self.enclosed:
-            raise _escaped()
-        for region in self.open:
-            region.things.setdefault(value, thing)
-
-    def check_write(self, cell: StorageCell) -> None:
-        """TraceError if a region writes to memory from outside."""
-        if self.open and not self.open[-1].owns(cell):
-            self.refuse("writes in place to a tensor from outside of it; return the new value instead")
-
-    def refuse(self, deed: str) -> None:
-        """TraceError if a region is under way; `deed` says what is done, and the way out."""
-        if self.open:
-            raise TraceError(f"{at_line()}a function of {self.open[-1].title} {deed}")
-
-    def note_derived(self, trace: RecordingTrace, cell: StorageCell, last: Node | None) -> None:
-        """Note that the nodes since `last` are a view of a cell, and stay outside if that does."""
-        for region in self.open:
-            if not region.owns(cell):
-                region.hoisted.update(nodes_after(trace.graph, last))
 
 
 class FlowRegion:
@@ -128,15 +95,16 @@ class FlowRegion:
             with self._open():
                 given = self._owned(function(list(self.formals)))
                 self.results = [self.trace.value_of(tensor) for tensor in given]
-        except BaseException:
-            self._give_up()
+        except BaseException as error:
+            self._give_up(error)
             raise
         self._close()
         return given
 
-    def _give_up(self) -> None:
+    def _give_up(self, error: BaseException) -> None:
         """Take away what was recorded, since the function has raised; what it has drawn or made stays as it is."""
-        self.trace.impurity.note_impure(f"raises an error in a function of {self.title}")
+        if not isinstance(error, TraceError):  # which no function may catch, and which says nothing of elements
+            self.trace.impurity.note_impure(f"raises an error in a function of {self.title}")
         self.parts = nodes_after(self.trace.graph, self._last)
         self.trace.guards.withdraw(set(self.parts))
         self.leave()
@@ -265,7 +233,7 @@ class FlowRegion:
         for part in reversed(self.parts):
             for use in [use for value in part.outputs for use in value.uses]:
                 if use.node.graph is not None:
-                    raise _escaped()
+                    raise escaped()
                 use.node.inputs[use.index].uses.pop(use)
             part.erase()
         tape.untracked -= parts
@@ -274,13 +242,6 @@ class FlowRegion:
             del tape.checkpoints[part]
         tape.elemental -= values
         self.trace.regions.enclosed |= values
-
-
-def _escaped() -> TraceError:
-    return TraceError(
-        f"{at_line()}a tensor or size that was made in a branch or a step of control flow is used outside of it; let "
-        "the function return it"
-    )
 
 
 def row_major_type(value: Value) -> Any:

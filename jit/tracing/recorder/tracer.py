@@ -36,12 +36,12 @@ from .guards import Guards
 from .identities import Identities
 from .measuring import guard_sizes, has_measured_sizes
 from .memory import TraceMemory
+from .open_regions import Regions
 from .python_functions import PythonFunctions
 from .raising import note_raised
 from .randomness import Randomness
 from .records import Constant
 from .refusals import Impurity, at_line, change_outside, escape
-from .regions import Regions
 from .scalars import Scalars
 from .tape import Tape
 from .uncounted import UncountedWrites
@@ -136,7 +136,7 @@ class Trace:
             last = self.graph._last
             binding.value = derive(self, binding)
             binding.epoch = binding.cell.epoch
-            self.regions.note_derived(self, binding.cell, last)
+            self.regions.note_derived(self.graph, binding.cell, last)
         if self.regions.open or self.regions.enclosed:
             self.regions.note(binding.value, tensor)
         return binding.value
@@ -430,7 +430,7 @@ class Trace:
 
     def forget(self) -> None:
         """Let go of the memory of the call that was recorded."""
-        for component in (self.memory, self.gradients, self.identities, self.attributes):
+        for component in (self.memory, self.gradients, self.identities, self.attributes, self.regions):
             component.forget()
 
 

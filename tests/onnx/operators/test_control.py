@@ -264,3 +264,77 @@ def test_inputs_of_a_scan_have_one_size():
     scan = node("Scan", "start p q", "end each product", body=summing(), num_scan_inputs=2)
     with pytest.raises(ModelError, match="axes of the same size"):
         prepare(model_of(scan, given, ["end", "each", "product"], 17), traced=False).run(given)
+
+
+# -- traces --------------------------------------------------------------------------------------------------------
+
+
+def kinds(traced):
+    return [node.kind for node in traced.graph.nodes]
+
+
+def test_a_trace_records_both_branches():
+    model = ImportedModel(branches(np.ones((2, 3), np.float32)))
+    traced, y, zero = jit.trace(model), jit.rand(2, 3), jit.tensor(0.0)
+    for sign in (1, -1, 1):
+        x = sign * jit.rand(2, 3)
+        for one, other in zip(model(x, y, zero), traced(x, y, zero), strict=True):
+            assert jit.allclose(one, other)
+    assert traced.misses == 1 and "prim::If" in kinds(traced)
+
+
+def test_a_trace_records_a_loop_of_any_number_of_trips(tmp_path):
+    def halved(x, least):
+        return jit.while_loop(lambda x, n: x.abs().max() > least, lambda x, n: (x / 2, n + 1), (x, jit.tensor(0)))
+
+    jit.export_onnx(halved, (jit.ones(3), jit.tensor(0.1)), tmp_path / "halved.onnx")
+    model = jit.import_onnx(tmp_path / "halved.onnx")
+    traced = jit.trace(model)
+    for least in (0.1, 0.01, 3.0, 0.1):
+        x = jit.rand(3) + 0.5
+        for one, other in zip(halved(x, jit.tensor(least)), traced(x, jit.tensor(least)), strict=True):
+            assert jit.allclose(one, other)
+    assert traced.misses == 1 and "prim::Loop" in kinds(traced)
+
+
+def test_branches_of_other_sizes_are_decided_upon():
+    then = graph([node("Identity", "x", "a")], [], [value("a")])
+    other = graph([node("ReduceSum", "x", "b", keepdims=0)], [], [value("b")])
+    nodes = [node("If", "p", "y", then_branch=then, else_branch=other)]
+    model = model_of(nodes, {"p": np.array(True), "x": np.ones(3, np.float32)}, ["y"], 17)
+    traced = jit.trace(ImportedModel(model))
+    for p in (True, False, True, False):
+        assert traced(jit.tensor(p), jit.ones(3)).tolist() == ([1, 1, 1] if p else 3)
+    assert "prim::If" not in kinds(traced)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_trace_records_a_scan_of_any_length(tmp_path, reverse):
+    def sums(xs):
+        return jit.scan(lambda c, x: (c + x, c * x), jit.zeros(2), xs, dim=1, reverse=reverse)
+
+    jit.export_onnx(sums, (jit.ones(2, 3),), tmp_path / "sums.onnx", dynamic_axes={"xs": {1: "n"}})
+    model = jit.import_onnx(tmp_path / "sums.onnx")
+    traced = jit.trace(model)
+    for length in (3, 4, 6, 7):
+        x = jit.rand(2, length)
+        for one, two, three in zip(sums(x), traced(x), model(x), strict=True):
+            assert jit.allclose(one, two) and jit.allclose(one, three)
+    assert traced.misses == 2 and "prim::Scan" in kinds(traced)
+
+
+@pytest.mark.parametrize("inward", [0, 1])
+@pytest.mark.parametrize("outward", [0, 1])
+def test_directions_of_a_recorded_scan(inward, outward):
+    body = graph(
+        [node("Add", "c x", "d"), node("Mul", "c x", "y")],
+        [value("c", shape=[2]), value("x", shape=[2])], [value("d", shape=[2]), value("y", shape=[2])],
+    )  # fmt: skip
+    nodes = [node("Scan", "c0 xs", "last ys", body=body, num_scan_inputs=1, scan_input_directions=[inward],
+                  scan_output_directions=[outward], scan_output_axes=[1])]  # fmt: skip
+    given = {"c0": random(2), "xs": random(3, 2, seed=1)}
+    traced = jit.trace(ImportedModel(model_of(nodes, given, ["last", "ys"], 17)))
+    wanted = by_runtime(model_of(nodes, given, ["last", "ys"], 17), given)
+    for found, expected in zip(traced(*map(jit.tensor, given.values())), wanted, strict=True):
+        np.testing.assert_allclose(found.numpy(), expected, rtol=1e-6)
+    assert "prim::Scan" in kinds(traced)
