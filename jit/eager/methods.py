@@ -195,6 +195,17 @@ def _shown(self: Tensor) -> str:
     return show_tensor(self)
 
 
+def _node_of_whole(self: Tensor) -> Any:
+    """The node that gets the whole gradient of a tensor, which becomes its history; None for a leaf."""
+    node = self.grad_fn
+    if node is None or context.TRACE.get() is not None:
+        return node
+    whole, index = node.whole(self._output_nr)
+    if whole is not node:
+        self.set_history(whole, index)  # type: ignore[attr-defined]
+    return whole
+
+
 def _register_hook(self: Tensor, hook: Callable[[Any], Any]) -> RemovableHandle:
     """Call `hook(gradient)` when this tensor's gradient is computed; what it returns replaces the gradient.
 
@@ -205,7 +216,7 @@ def _register_hook(self: Tensor, hook: Callable[[Any], Any]) -> RemovableHandle:
     trace = context.TRACE.get()
     if trace is not None:
         trace.note_hook(self, hook)
-    node = self.grad_fn
+    node = _node_of_whole(self)
     if node is None:
         return self.__dict__.setdefault("gradient_hooks", HookTable()).register((0, hook))
     if node.tensor_hooks is None:
@@ -227,7 +238,7 @@ def _retain_grad(self: Tensor) -> None:
     """Keep `.grad` of a tensor that is no leaf."""
     if not self.requires_grad:
         raise AutogradError("retain_grad() needs a tensor that requires grad; call requires_grad_() on it first")
-    node = self.grad_fn
+    node = _node_of_whole(self)
     if node is not None:
         if not self._retains_grad:
             self._refuse_outside("retain_grad() of")

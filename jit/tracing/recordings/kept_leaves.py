@@ -31,9 +31,15 @@ class EagerHistory(Node):
     def apply(self, gradients: list[Tensor | None], needs: Sequence[bool]) -> Sequence[Tensor | None]:
         return gradients
 
+    def whole(self, index: int) -> Edge:
+        """The end of the history of output `index`: what other outputs were made of it leads there, too."""
+        return self.edges[index] or Edge(self, index)
+
 
 class Through(Node):
     """A node that ended the history of a stand-in for a leaf, and leads to the end of the leaf's own history now."""
+
+    name = "AccumulateGrad"
 
     def apply(self, gradients: list[Tensor | None], needs: Sequence[bool]) -> Sequence[Tensor | None]:
         return gradients
@@ -43,8 +49,33 @@ def connect(edges: Sequence[Any]) -> None:
     """Let histories that end at stand-ins, at `edges`, go on to what they stand for."""
     for edge in edges:
         if edge is not None and type(edge.node) is AccumulateGrad:
-            edge.node.edges = (Edge(accumulator(edge.node.variable), 0),)
-            edge.node.__class__ = Through  # type: ignore[assignment]
+            lead(edge, Edge(accumulator(edge.node.variable), 0))
+
+
+def lead(inner: Edge, outer: Edge) -> None:
+    """Let a history that ends at a stand-in for a leaf, at `inner`, go on at `outer`."""
+    if type(inner.node) is AccumulateGrad and inner.node is not outer.node:
+        inner.node.edges = (outer,)
+        inner.node.__class__ = Through  # type: ignore[assignment]
+
+
+def enter(node: Node, number: int, view: Node) -> Edge | None:
+    """The edge at which the whole gradient of a view arrives, to which its own node leads from now on.
+
+    Args:
+        node: The history of what a traced call returned.
+        number: The number of the view among the results.
+        view: The node of the view outside of the call.
+
+    Returns:
+        None where no other result was made of the view.
+    """
+    edge = node.whole(number)
+    if edge.node is node:
+        return None
+    view.edges, view.entrance = (edge,), None
+    view.__class__ = Through
+    return edge
 
 
 def keeps_leaves(trace: Trace, outputs: Sequence[Any], reach: Callable[[], Sequence[Any]]) -> bool:
@@ -67,4 +98,4 @@ def _leaves(outputs: Sequence[Any]) -> Iterator[Tensor]:
         nodes += following
 
 
-__all__ = ["EagerHistory", "connect", "keeps_leaves"]
+__all__ = ["EagerHistory", "connect", "enter", "keeps_leaves", "lead"]
