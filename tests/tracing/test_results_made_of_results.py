@@ -88,7 +88,12 @@ def by_retaining(out: jit.Tensor, latent: jit.Tensor, m: Network) -> Any:
 
 def by_hook(out: jit.Tensor, latent: jit.Tensor, m: Network) -> Any:
     seen: list[Any] = []
-    latent.register_hook(lambda g: (seen.append(g), g * 3)[1])
+
+    def tripled(gradient: jit.Tensor) -> jit.Tensor:
+        seen.append(gradient)
+        return gradient * 3
+
+    latent.register_hook(tripled)
     out.sum().backward()
     return seen[0]
 
