@@ -99,6 +99,10 @@ def test_ranges_are_written_into_out():
         out = jit.tensor(())
         assert jit.range(*numbers, out=out) is out and out.tolist() == expected
         assert jit.range(*numbers).tolist() == expected
+    table = jit.zeros(2, 3)
+    for fill in (jit.range, lambda first, last, out: jit.arange(first, last + 1, out=out)):
+        fill(0, 3, out=table.narrow(1, 1, 2))
+        assert table.tolist() == [[0, 0, 1], [0, 2, 3]]
     whole = jit.zeros(2, dtype=jit.int64)
     assert jit.range(3, 4, out=whole).tolist() == whole.tolist() == [3, 4]
 
