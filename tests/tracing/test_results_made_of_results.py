@@ -144,3 +144,20 @@ def test_gradients_of_an_intermediate_result(forward: Callable[..., Any], use: C
         (wanted, in_leaves), (got, traced_leaves) = found
         assert close(got, wanted)
         assert all(map(close, traced_leaves, in_leaves))
+
+
+def test_tensors_that_a_hook_keeps_get_their_gradients():
+    """As class activation maps want them: the calls are not kept, and their results have the history of eager mode."""
+    kept: dict[str, jit.Tensor] = {}
+    found = []
+    for wrap in (lambda m: m, jit.trace):
+        net = Network(plain, 0)
+        net.first.register_forward_hook(lambda module, given, result: kept.update(first=result))
+        run = wrap(net)
+        for _ in range(4):
+            out, latent = run(jit.ones(3, 4))
+            kept["first"].retain_grad()
+            latent.register_hook(lambda gradient: gradient * 2)
+            out.sum().backward()
+            found.append(kept["first"].grad.tolist())
+    assert all(close(each, found[0]) for each in found)

@@ -1,21 +1,19 @@
-"""Eager histories for calls in which a function leaves a leaf behind; recordings of such calls are not kept.
+"""Eager histories for calls whose recordings are not kept: what a function leaves behind is as in eager mode.
 
 The history of a traced call ends at its inputs (Note [Where a trace ends]). A leaf that the function has made and keeps
-somewhere, as `self.weight = nn.Parameter(...)` in a forward does, would never be reached by a backward from outside; so
-the results of such a call have the history that they have in eager mode. And the histories of tensors that the function
-keeps lead to the arguments themselves, so that their gradients can be asked for.
+somewhere, as `self.weight = nn.Parameter(...)` in a forward does, would never be reached by a backward from outside.
+Nor would a tensor between arguments and results that a hook has kept. So the results of such a call have the history
+that they have in eager mode. And the histories of tensors that the function keeps lead to the arguments themselves, so
+that their gradients can be asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
-from jit.autograd.nodes import AccumulateGrad, Edge, Node, accumulator, edge_of, node_of
+from jit.autograd.nodes import AccumulateGrad, Edge, Node, accumulator, edge_of
 from jit.eager.tensors import Tensor
-
-if TYPE_CHECKING:
-    from ..recorder.tracer import Trace
 
 
 class EagerHistory(Node):
@@ -78,24 +76,4 @@ def enter(node: Node, number: int, view: Node) -> Edge | None:
     return edge
 
 
-def keeps_leaves(trace: Trace, outputs: Sequence[Any], reach: Callable[[], Sequence[Any]]) -> bool:
-    """Whether gradients of `outputs` end at a leaf that was made inside, and is among the tensors in `reach()` now."""
-    known = ((leaf, trace.memory.binding(leaf)) for leaf in _leaves(outputs))
-    inside = {id(leaf) for leaf, binding in known if binding is not None and binding.cell.source is None}
-    return bool(inside) and any(id(tensor) in inside for tensor in reach())
-
-
-def _leaves(outputs: Sequence[Any]) -> Iterator[Tensor]:
-    """The leaves at which the histories of tensors end."""
-    nodes = [node for t in outputs if isinstance(t, Tensor) and (node := node_of(t)) is not None]
-    seen: set[Node] = set(nodes)
-    while nodes:
-        node = nodes.pop()
-        if isinstance(node, AccumulateGrad):
-            yield node.variable
-        following = {edge.node for edge in node.edges if edge is not None} - seen
-        seen |= following
-        nodes += following
-
-
-__all__ = ["EagerHistory", "connect", "enter", "keeps_leaves", "lead"]
+__all__ = ["EagerHistory", "connect", "enter", "lead"]
