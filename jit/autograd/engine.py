@@ -162,7 +162,7 @@ def _input_edge(index: int, tensor: Any) -> Edge:
         raise AutogradError(
             f"input {index} of grad does not require grad; call .requires_grad_() on it before using it"
         )
-    return edge
+    return edge.node.whole(edge.index)
 
 
 def _initial(output: Tensor, gradient: Any) -> Tensor:

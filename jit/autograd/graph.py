@@ -138,7 +138,7 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
         raise AutogradError(
             "this tensor does not require grad, so its gradient goes nowhere; call requires_grad_() on it"
         )
-    return edge
+    return edge.node.whole(edge.index)
 
 
 def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:

@@ -250,6 +250,8 @@ class Node:
     """Whether it is run and released by a CopySlices."""
     must_be_alone = False
     """Whether nothing else may run beside it."""
+    entrance: Callable[[Node], Edge | None] | None = None
+    """Finds the edge at which the whole gradient arrives, for the node of a view that a recording has returned."""
 
     def __init__(self, name: str, edges: Sequence[Edge | None], outputs: int = 1) -> None:
         if name:
@@ -328,6 +330,14 @@ class Node:
         if self.retained is None:
             self.retained = {}
         self.retained[tensor._output_nr] = weakref.ref(tensor)
+
+    def whole(self, index: int) -> Edge:
+        """The edge at which the whole gradient of output `index` arrives.
+
+        It leads to another node where this one stands for several steps, some of which use that output.
+        """
+        found = None if self.entrance is None else self.entrance(self)
+        return found or Edge(self, index)
 
     def __repr__(self) -> str:
         return f"<{self.name}>"

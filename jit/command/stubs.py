@@ -263,6 +263,9 @@ def _method(name: str, value: Any) -> str:
         getter = f"@property\ndef {name}(self) -> {_RETURNS.get(name, 'Tensor')}: ..."
         setter = f"\n@{name}.setter\ndef {name}(self, value: Any) -> None: ..."
         return getter + setter if value.fset is not None else getter
+    if isinstance(vars(Tensor)[name], classmethod):
+        function = value.__func__
+        return f"@classmethod\ndef {name}({_written_by_hand(function, 'cls')}) -> {_returned(function)}: ..."
     if "declarations" in value.__dict__:
         return definitions(signatures(name, _declarations(value), True))
     if name.startswith("__") and value.__qualname__.startswith("_binary."):
@@ -271,9 +274,9 @@ def _method(name: str, value: Any) -> str:
     return f"def {name}({_written_by_hand(value)}) -> {_RETURNS.get(name) or _returned(value)}: ..."
 
 
-def _written_by_hand(function: Any) -> str:
-    """The parameters of a function that takes the tensor first."""
-    parts = ["self"]
+def _written_by_hand(function: Any, first: str = "self") -> str:
+    """The parameters of a function that takes the tensor first, or its class."""
+    parts = [first]
     for parameter in list(inspect.signature(function).parameters.values())[1:]:
         if parameter.kind is parameter.KEYWORD_ONLY and not any(p.startswith("*") for p in parts):
             parts.append("*")

@@ -14,6 +14,7 @@ from . import context
 from .expecting import expect
 from .namespace import F
 from .storages import TypedStorage, storage_of, untyped_storage_of
+from .subclasses import SUBCLASSING, of_kind
 from .tensors import Tensor, strides_of
 
 
@@ -118,7 +119,7 @@ def _is_view(self: Tensor) -> bool:
 
 def _as_subclass(self: Tensor, cls: Any) -> Any:
     """The same elements and history as a tensor of a subclass."""
-    return cls(self)
+    return of_kind(self, cls)
 
 
 def _make_subclass(cls: Any, data: Any = None, requires_grad: bool = False) -> Any:
@@ -187,6 +188,7 @@ ATTRIBUTES: dict[str, Any] = {
     "__delitem__": _delitem, "__dir__": _dir,
     "_is_view": _is_view, "as_subclass": _as_subclass, "_make_subclass": staticmethod(_make_subclass),
     "dim_order": _dim_order, "to_dense": lambda self, dtype=None: self if dtype is None else self.to(dtype),
+    **SUBCLASSING,
     "is_coalesced": lambda self: False, "is_distributed": lambda self: False,
 }  # fmt: skip
 """Members of `Tensor` by name."""

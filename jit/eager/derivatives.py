@@ -22,6 +22,9 @@ class Node(Protocol):
     tensor_hooks: HookTable | None
     """Hooks on single outputs' gradients, as (output number, hook)."""
 
+    entrance: Callable[[Any], Any] | None
+    """Finds where the whole gradient arrives, for the node of a view that a recording has returned."""
+
     @property
     def name(self) -> str:
         """The name of the node: `AddBackward0`."""
@@ -42,6 +45,9 @@ class Node(Protocol):
 
     def retain(self, tensor: Tensor) -> None:
         """Keep the gradient of `tensor`, one of the outputs, in its `.grad`."""
+
+    def whole(self, index: int) -> tuple[Any, int]:
+        """The edge at which the whole gradient of output `index` arrives."""
 
 
 class Autograd(Protocol):

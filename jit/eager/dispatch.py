@@ -361,19 +361,24 @@ def call_out(op: Op, values: Sequence[Any], out: Any) -> Any:
     for target, result in zip(targets, results, strict=True):
         if result.dtype.category > target.dtype.category or (_fixes_dtype(op) and result.dtype is not target.dtype):
             raise _narrowing(f"{op.schema.name}(out=...)", result, target)
-        if target.numel() == 0 and target._array.shape != result._array.shape:
-            restride(target, result._array.shape)
         if op.schema.name in _RANGES and target._array.size == result._array.size:
             result = F.reshape(result, target.shape)
         if target._array.shape != result._array.shape:
-            raise ShapeError(
-                f"{op.schema.name}: out has sizes {list(target.shape)}, the result {list(result.shape)}; pass a tensor "
-                "of the result's sizes, or an empty one"
-            )
+            _take_sizes(op, target, result._array.shape)
         F.copy_(target, result)
     if isinstance(out, Tensor) or type(made) is tuple:
         return out
     return list(targets) if isinstance(made, list) else type(made)(*targets)
+
+
+def _take_sizes(op: Op, target: Tensor, sizes: tuple[int, ...]) -> None:
+    """Give a tensor of `out=` the sizes of the result, with a warning if it had elements."""
+    if target._array.size:
+        context.warn(
+            f"{op.schema.name}: out has sizes {list(target.shape)} and takes those of the result, {list(sizes)}; "
+            "pass a tensor of the result's sizes, or an empty one"
+        )
+    restride(target, sizes)
 
 
 def _check_asked(op: Op, values: Sequence[Any], target: Tensor) -> None:

@@ -25,6 +25,7 @@ from .dispatch import call_fitting, call_inplace, call_out, no_declaration
 from .later import Later
 from .namespace import F, Namespace
 from .number_first import reordered
+from .overriding import OVERRIDING, overridden
 from .proxies import TracedScalar
 from .tensors import Tensor
 from .watch import LOOKING, pause, resume
@@ -40,6 +41,8 @@ def make_function(
     binders: list[_Spelling] = []
 
     def function(*args: Any, **kwargs: Any) -> Any:
+        if OVERRIDING and (answer := overridden(function, args, kwargs)) is not NotImplemented:
+            return answer
         hook = pause() if LOOKING else None
         try:
             for op, bind, numbers in binders or _binders(ops, invoke, binders):
@@ -53,6 +56,8 @@ def make_function(
                 except (Mismatch, TypeError) as error:
                     if isinstance(error, TypeError) and not _from_binder(error):
                         raise
+            if (answer := overridden(function, args, kwargs)) is not NotImplemented:
+                return answer
             return _resolve(name, ops, args, kwargs, invoke)
         except Error as error:
             _locate(error, name)

@@ -17,7 +17,7 @@ from jit.ir.errors import DTypeError, SchemaError, ShapeError
 
 from .namespace import F
 from .proxies import TracedScalar
-from .tensors import HISTORY, Size, Tensor
+from .tensors import HISTORY, Size, Tensor, Variable
 
 
 def construct(made: Any, data: Sequence[Any], device: Any, named: dict[str, Any]) -> None:
@@ -106,8 +106,8 @@ def _become_alias(made: Any, source: Any) -> None:
         return
     found = F.alias(source)
     _take(made, found)
-    if type(made) is Tensor:
-        made.__class__ = found.__class__
+    if isinstance(found, Variable):
+        made._promote()
 
 
 def construct_variable(made: Any, data: Any, requires_grad: bool) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from types import FunctionType
 from typing import Any
 
 from jit.ir import dtypes
@@ -41,7 +42,9 @@ def _operators() -> dict[str, Later]:
         "lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift",
     }  # fmt: skip
     table = {f"__{name}__": _later(f"__{name}__", called, f"__r{name}__") for name, called in plain.items()}
-    table |= {f"__r{name}__": Later(f"__r{name}__", partial(_reflected, called)) for name, called in plain.items()}
+    table |= {
+        f"__r{name}__": Later(f"__r{name}__", partial(_reflected, name, called)) for name, called in plain.items()
+    }
     table |= {f"__{name}__": _later(f"__{name}__", name, mirrored) for name, mirrored in _MIRRORED.items()}
     table |= {
         f"__i{name}__": _later(f"__i{name}__", f"{called}_", f"__r{name}__")
@@ -52,17 +55,21 @@ def _operators() -> dict[str, Later]:
 
 
 def _later(method: str, function: str, reflected: str) -> Later:
-    return Later(method, lambda: _binary(getattr(F, function), reflected))
+    def made() -> Callable[..., Any]:
+        operator = _binary(getattr(F, function), reflected)
+        operator.__name__ = function
+        return operator
+
+    return Later(method, made)
 
 
-def _reflected(name: str) -> Callable[..., Any]:
+def _reflected(name: str, called: str) -> Callable[..., Any]:
     """The method of an operator whose other operand is on the left."""
-    if name == "sub":
-        return _binary(F.rsub)
-    if name == "div":
-        return _binary(lambda a, b: F.mul(F.reciprocal(a), b))
-    function = getattr(F, name)
-    return _binary(lambda a, b: function(b, a))
+    function = getattr(F, called)
+    special: dict[str, Callable[..., Any]] = {"sub": F.rsub, "truediv": lambda a, b: F.mul(F.reciprocal(a), b)}
+    method = _binary(special.get(name, lambda a, b: function(b, a)))
+    method.__name__ = called if name in ("add", "mul") else f"__r{name}__"
+    return method
 
 
 _MIRRORED = {"eq": "", "ne": "", "lt": "__gt__", "gt": "__lt__", "le": "__ge__", "ge": "__le__"}
@@ -195,6 +202,17 @@ def _shown(self: Tensor) -> str:
     return show_tensor(self)
 
 
+def _node_of_whole(self: Tensor) -> Any:
+    """The node that gets the whole gradient of a tensor, which becomes its history; None for a leaf."""
+    node = self.grad_fn
+    if node is None or context.TRACE.get() is not None:
+        return node
+    whole, index = node.whole(self._output_nr)
+    if whole is not node:
+        self.set_history(whole, index)  # type: ignore[attr-defined]
+    return whole
+
+
 def _register_hook(self: Tensor, hook: Callable[[Any], Any]) -> RemovableHandle:
     """Call `hook(gradient)` when this tensor's gradient is computed; what it returns replaces the gradient.
 
@@ -205,7 +223,7 @@ def _register_hook(self: Tensor, hook: Callable[[Any], Any]) -> RemovableHandle:
     trace = context.TRACE.get()
     if trace is not None:
         trace.note_hook(self, hook)
-    node = self.grad_fn
+    node = _node_of_whole(self)
     if node is None:
         return self.__dict__.setdefault("gradient_hooks", HookTable()).register((0, hook))
     if node.tensor_hooks is None:
@@ -227,7 +245,7 @@ def _retain_grad(self: Tensor) -> None:
     """Keep `.grad` of a tensor that is no leaf."""
     if not self.requires_grad:
         raise AutogradError("retain_grad() needs a tensor that requires grad; call requires_grad_() on it first")
-    node = self.grad_fn
+    node = _node_of_whole(self)
     if node is not None:
         if not self._retains_grad:
             self._refuse_outside("retain_grad() of")
@@ -340,4 +358,6 @@ METHODS: dict[str, Any] = {
 }  # fmt: skip
 
 for _name, _function in {**_operators(), **METHODS}.items():
+    if isinstance(_function, FunctionType) and _name.startswith("__"):
+        _function.__name__ = _name
     setattr(Tensor, _name, _function)

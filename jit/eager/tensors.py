@@ -7,6 +7,7 @@ methods such as `add` or `sum` are generated from the registry by `jit.eager.fun
 
 from __future__ import annotations
 
+import functools
 import weakref
 from numbers import Number
 from operator import index
@@ -566,8 +567,9 @@ class Tensor(Methods):
             trace.refuse_change(self, what)
 
     def _promote(self) -> None:
-        if type(self) is Tensor:
-            self.__class__ = Variable
+        kind: Any = type(self)
+        if not issubclass(kind, Variable):
+            self.__class__ = Variable if kind is Tensor else _variable_kind(kind)
 
     @property
     def data(self) -> Tensor:
@@ -635,6 +637,12 @@ class Variable(Tensor):
         self._grad_version = self._storage.version
         if self._retains_grad and node is not None:  # it was written to: what is retained is the new gradient
             node.retain(self)
+
+
+@functools.cache
+def _variable_kind(kind: Any) -> Any:
+    """The class of Variables that are of a class which a program has derived from Tensor."""
+    return type(kind.__name__, (kind, Variable), {"__module__": kind.__module__, "__doc__": kind.__doc__})
 
 
 _new = object.__new__

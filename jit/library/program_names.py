@@ -148,7 +148,9 @@ def range(start: Any, end: Any = None, step: Any = 1, **options: Any) -> Any:
     if out is not None:
         options["dtype"] = out.dtype
     made = start + F.arange(0, count, 1, **options) * step
-    return made if out is None else F.mul(made, 1, out=out)
+    if out is None:
+        return made
+    return F.mul(F.reshape(made, out.shape) if out.numel() == count else made, 1, out=out)
 
 
 def _assert(condition: Any, message: str) -> None:

@@ -392,11 +392,23 @@ def flat_places(m: Numpy, sizes: Ints, strides: Ints, offset: int) -> Any:
     return places
 
 
+def _home_and_window(
+    m: Any, self_size: Ints, self_stride: Ints, size: Ints, stride: Ints, offset: int
+) -> tuple[Any, Any, int]:
+    """The places of a tensor's and of a window's elements, counted from the first of all, and how many places that is.
+
+    The window begins `offset` elements after the tensor; either may reach back from there (strides may be negative).
+    """
+    home, window = flat_places(m, self_size, self_stride, 0), flat_places(m, size, stride, offset)
+    first = min((int(places.min()) for places in (home, window) if places.size), default=0)
+    home, window = home - first, window - first
+    return home, window, max(greatest(home), greatest(window)) + 1
+
+
 def _elements_shown(m: Any, self_size: Ints, self_stride: Ints, size: Ints, stride: Ints, offset: int) -> Any:
     """The number, in a tensor's row-major order, of each element of a window of its storage."""
-    shift = max(-offset, 0)
-    home, places = flat_places(m, self_size, self_stride, shift), flat_places(m, size, stride, offset + shift)
-    owner = m.full(max(greatest(places), greatest(home)) + 1, -1, m.int64)
+    home, places, reach = _home_and_window(m, self_size, self_stride, size, stride, offset)
+    owner = m.full(reach, -1, m.int64)
     owner[home.ravel()] = m.arange(home.size)
     if places.size and int(owner[places].min()) < 0:
         raise ShapeError(
@@ -447,6 +459,7 @@ def _() -> Iterator[Sample]:
     yield sample(make(3, 4), [3, 4], [4, 1], [2, 2], [1, 2], 0)
     yield sample(make(4, 3), [4, 3], [1, 4], [2, 3], [4, 1], 2, note="of a transposed tensor")
     yield sample(make(5), [5], [1], [3, 3], [1, 1], 0, note="overlapping")
+    yield sample(make(3, 4), [3, 4], [4, -1], [2, 3], [1, 2], -2, note="of a tensor with its columns reversed")
 
 
 @array("aten::as_strided_put(Tensor self, Tensor src, int[] self_size, int[] self_stride, int[] size, int[] stride, "
@@ -486,6 +499,7 @@ def _(
 def _() -> Iterator[Sample]:
     yield sample(make(3, 4), make(2, 2, seed=1), [3, 4], [4, 1], [2, 2], [4, 2], 0)
     yield sample(make(4, 3), make(2, 2, seed=1), [4, 3], [1, 4], [2, 2], [4, 1], 2, note="of a transposed tensor")
+    yield sample(make(7), make(2, 2, seed=1), [7], [-1], [2, 2], [2, 1], -5, note="of a reversed tensor")
 
 
 @array("aten::as_strided_scatter(Tensor self, Tensor src, int[] size, int[] stride, int? storage_offset=None)"
@@ -542,10 +556,7 @@ def as_strided_backward(
     `offset` counts from the input's first element. An element that the input shows several times (an expanded dim)
     gets its share of the sum each time, so that the total is right.
     """
-    shift = max(-offset, 0)
-    places = flat_places(m, size, stride, offset + shift)
-    home = flat_places(m, self_size, self_stride, shift)
-    reach = max(greatest(places), greatest(home)) + 1
+    home, places, reach = _home_and_window(m, self_size, self_stride, size, stride, offset)
     storage = _summed(m, places, grad, reach)
     shown = m.maximum(m.bincount(home.ravel(), minlength=reach), 1)
     return (storage / shown)[home].astype(grad.dtype)
@@ -569,6 +580,7 @@ def _() -> Iterator[Sample]:
     yield sample(make(3, 3), [5], [1], [3, 3], [1, 1], 0, note="overlapping")
     yield sample(make(3), [2, 2], [1, 4], [3], [2], 0, note="strided input")
     yield sample(make(2), [3], [1], [2], [1], -1, note="begins before the input")
+    yield sample(make(3), [7], [-1], [3], [2], -5, note="of a reversed tensor")
 
 
 @array("aten::as_strided_gather(Tensor self, int[] self_size, int[] self_stride, int[] size, int[] stride, int offset)"
@@ -580,10 +592,7 @@ def as_strided_gather(
     m: Numpy, self: Array, self_size: Ints, self_stride: Ints, size: Ints, stride: Ints, offset: int
 ) -> Array:
     """Elements that `as_strided` would show if `self` were laid out as `self_stride` says: the adjoint of the above."""
-    shift = max(-offset, 0)
-    places = flat_places(m, size, stride, offset + shift)
-    home = flat_places(m, self_size, self_stride, shift)
-    reach = max(greatest(places), greatest(home)) + 1
+    home, places, reach = _home_and_window(m, self_size, self_stride, size, stride, offset)
     shown = m.maximum(m.bincount(home.ravel(), minlength=reach), 1)
     storage = _summed(m, home, self, reach) / shown
     return storage[places].astype(self.dtype)
@@ -598,3 +607,4 @@ def _(self: KnownType, self_size: Ints, self_stride: Ints, size: Ints, stride: I
 def _() -> Iterator[Sample]:
     yield sample(make(3, 4), [3, 4], [4, 1], [2, 2], [1, 2], 0)
     yield sample(make(2, 2), [2, 2], [1, 4], [3], [2], 0, note="strided input")
+    yield sample(make(3, 4), [3, 4], [-4, 1], [2, 2], [1, 3], -4, note="of a tensor with its rows reversed")

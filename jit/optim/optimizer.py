@@ -56,15 +56,25 @@ class Optimizer:
         UsageError: There are no parameters, or one of them is listed twice or was computed from others.
     """
 
+    _stepped: OnceFlag
+    _pre_hooks: HookTable
+    _post_hooks: HookTable
+    _state_hooks: dict[str, HookTable]
+
+    def __new__(cls, *args: Any, **named: Any) -> Any:
+        """Make an optimizer with nothing hooked to it, also for classes that wrap another and call no `__init__`."""
+        made = super().__new__(cls)
+        made._stepped = OnceFlag()
+        made._pre_hooks, made._post_hooks = HookTable(), HookTable()
+        made._state_hooks = {when: HookTable() for when in ("save", "saved", "load", "loaded")}
+        return made
+
     def __init__(self, params: Iterable[Any], defaults: Mapping[str, Any]) -> None:
         self.defaults = dict(defaults)
         self.state: dict[Any, dict[str, Any]] = defaultdict(dict)
         """State that is kept for each parameter between steps."""
         self.param_groups: list[dict[str, Any]] = []
         """Dictionaries with "params" and options such as "lr", which may be changed between steps."""
-        self._stepped = OnceFlag()
-        self._pre_hooks, self._post_hooks = HookTable(), HookTable()
-        self._state_hooks = {when: HookTable() for when in ("save", "saved", "load", "loaded")}
         if isinstance(params, (Tensor, dict)) or not isinstance(params, Iterable):
             raise KindError(
                 f"an optimizer takes parameters in a list, not a single {type(params).__name__}; put it in a list"

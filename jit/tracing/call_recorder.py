@@ -17,7 +17,7 @@ from .first_runs import FirstRuns
 from .promotion import promote_counters
 from .recorder.anew import RecordedRun
 from .recordings.drafting import distinct, ledger
-from .recordings.kept_leaves import connect, keeps_leaves
+from .recordings.kept_leaves import connect
 from .recordings.recording import Optimise, Recording
 from .recordings.sized_numbers import sized
 from .recordings.stage_recording import Live
@@ -158,9 +158,7 @@ class CallRecorder:
             self._cache.grow(entry, made.call, made.before, None)
         if draft.counters:
             promote_counters(draft.counters, made.call, self._surroundings)
-        draft.needs_eager_history |= keeps_leaves(
-            draft.trace, made.live.outputs, lambda: self._surroundings.reach().tensors
-        )
+        draft.needs_eager_history = True  # hooks and the like may have kept tensors between arguments and results
         connect(draft.edges)
         self._note_effect(effect, entry, draft.where)
         draft.trace.note_impure(effect)

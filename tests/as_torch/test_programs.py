@@ -38,7 +38,7 @@ def test_losses_are_those_of_torch(name):
     assert losses_of(done.stdout) == pytest.approx(LOSSES[name], rel=2e-5)
 
 
-@pytest.mark.parametrize("name", ["mnist", "word_lm", "own_function"])
+@pytest.mark.parametrize("name", ["mnist", "word_lm", "own_function", "path_length"])
 def test_losses_are_the_same_with_every_module_traced(name):
     done = run("--trace", "--report", f"own/{name}.py")
     assert done.returncode == 0, done.stderr

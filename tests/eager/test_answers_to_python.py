@@ -74,11 +74,35 @@ def test_tensors_of_one_element_are_numbers_in_lists():
     assert jit.tensor([np.array([1]), np.array([2])]).shape == (2, 1)
 
 
+@pytest.mark.parametrize("sizes", [(2,), (7,), (2, 2), ()])
+def test_out_takes_the_sizes_of_the_result(sizes):
+    """With a warning, which the empty tensor that is meant for it gets not."""
+    out = jit.full(sizes, 9.0)
+    with pytest.warns(UserWarning, match="takes those of the result"):
+        assert jit.index_select(jit.arange(6.0), 0, jit.tensor([5, 1, 3]), out=out) is out
+    assert out.tolist() == [5, 1, 3] and out.stride() == (1,)
+    empty = jit.empty(0)
+    jit.index_select(jit.arange(6.0), 0, jit.tensor([5, 1, 3]), out=empty)
+    assert empty.tolist() == [5, 1, 3]
+
+
+def test_out_that_is_a_part_of_memory_takes_what_lies_after_it():
+    memory = jit.arange(10.0)
+    part = memory[2:5]
+    with pytest.warns(UserWarning, match="out has sizes"):
+        jit.add(jit.ones(5), 1, out=part)
+    assert part.tolist() == [2.0] * 5 and memory.tolist() == [0, 1, 2, 2, 2, 2, 2, 7, 8, 9]
+
+
 def test_ranges_are_written_into_out():
     for numbers, expected in (((1, 0, -1), [1.0, 0.0]), ((0.5, 2), [0.5, 1.5]), ((0, 1, 0.5), [0.0, 0.5, 1.0])):
         out = jit.tensor(())
         assert jit.range(*numbers, out=out) is out and out.tolist() == expected
         assert jit.range(*numbers).tolist() == expected
+    table = jit.zeros(2, 3)
+    for fill in (jit.range, lambda first, last, out: jit.arange(first, last + 1, out=out)):
+        fill(0, 3, out=table.narrow(1, 1, 2))
+        assert table.tolist() == [[0, 0, 1], [0, 2, 3]]
     whole = jit.zeros(2, dtype=jit.int64)
     assert jit.range(3, 4, out=whole).tolist() == whole.tolist() == [3, 4]
 

@@ -48,7 +48,6 @@ jit.topk(complex, 1)
 -mask
 mask - mask
 jit.exp(mask, out=jit.zeros(2, dtype=jit.int64))
-jit.exp(x, out=jit.zeros(4))
 jit.ones(-1)
 jit.zeros(2, dtype='foo')
 jit.arange(0, 5, 0)

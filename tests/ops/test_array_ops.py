@@ -1,5 +1,6 @@
 """What the walk over the registry cannot see in convolutions, pools, norms and indexing: orders, effects, refusals."""
 
+import functools
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -99,6 +100,38 @@ def test_writes_through_layouts(function: Callable[..., jit.Tensor]) -> None:
     for _ in range(2):
         x = singles(4, 5)
         assert_close(traced(x), function(x))
+
+
+REVERSED = {
+    "one dim": lambda a: a.reshape(-1)[::-1], "every second": lambda a: a.reshape(-1)[::-2],
+    "rows": lambda a: a[::-1], "columns": lambda a: a[:, ::-1], "both": lambda a: a[::-1, ::-1],
+    "transposed": lambda a: a[::-1].T,
+}  # fmt: skip
+WINDOWS = [([3], [2], 4), ([7], [1], 3), ([2, 2], [3, 1], 5), ([12], [1], 0), ([2, 3], [1, 2], None)]
+STRIDED_USES: list[Callable[..., jit.Tensor]] = [
+    lambda t, window: t.as_strided(*window) * 2,
+    lambda t, window: t[1:].as_strided(*window).clone(),
+    lambda t, window: (t.as_strided(*window).add_(100), t * 1)[1],
+    lambda t, window: jit.cat([t.as_strided(*window).reshape(-1), t.mul_(3).reshape(-1)]),
+]
+
+
+@pytest.mark.parametrize("reverse", REVERSED.values(), ids=REVERSED)
+@pytest.mark.parametrize("use", STRIDED_USES)
+def test_windows_on_reversed_memory(reverse: Callable[..., Any], use: Callable[..., jit.Tensor]) -> None:
+    """A recording shows the same elements as the call where the strides of an array of numpy are negative."""
+
+    def made() -> jit.Tensor:
+        return jit.from_numpy(reverse(np.arange(12, dtype=np.float32).reshape(3, 4)))
+
+    for window in WINDOWS:
+        traced = jit.trace(functools.partial(use, window=window))
+        try:
+            expected = use(made(), window)
+        except jit.ShapeError:  # it reaches over the end of the memory
+            continue
+        for _ in range(3):
+            assert traced(made()).tolist() == expected.tolist()
 
 
 # -- pools -------------------------------------------------------------------------------------------------------

@@ -294,3 +294,22 @@ def test_adam_with_decoupled_decay_is_adamw() -> None:
             made.step()
         ends.append(x.tolist())
     assert ends[0] == ends[1]
+
+
+def test_a_class_that_wraps_an_optimizer_need_not_call_its_init():
+    class Half(jit.optim.Optimizer):
+        def __init__(self, optimizer):
+            self.optimizer, self.param_groups = optimizer, optimizer.param_groups
+            self.state, self.defaults = optimizer.state, optimizer.defaults
+
+        def step(self, closure=None):
+            return self.optimizer.step(closure)
+
+    p = jit.ones(2, requires_grad=True)
+    half = Half(jit.optim.SGD([p], 0.5))
+    schedule = jit.optim.lr_scheduler.StepLR(half, 1, 0.5)
+    (p * p).sum().backward()
+    half.step()
+    half.zero_grad()
+    schedule.step()
+    assert p.tolist() == [0.0, 0.0] and p.grad is None and half.state_dict()["param_groups"][0]["lr"] == 0.25

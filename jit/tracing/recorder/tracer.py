@@ -45,7 +45,7 @@ from .refusals import Impurity, at_line, change_outside, escape
 from .scalars import Scalars
 from .tape import Tape
 from .uncounted import UncountedWrites
-from .views import bind_view, derive, lies_otherwise, view_types
+from .views import bind_view, derive, lies_otherwise, seen_through
 
 _PLAIN = frozenset({type(None), int, float, bool, complex, str})
 """Types of arguments that stand in a graph as they are."""
@@ -198,7 +198,7 @@ class Trace:
         outputs = dispatch.unpack(result)
         types: list[Type] = [UNDEFINED if t._array is None else type_of(t) for t in outputs]
         if op.kind == "view" and lies_otherwise(operands[0].type, type_of(values[0])):
-            types = view_types(op, operands[0], values[1:])
+            operands[0], types = seen_through(self, op, operands[0], values[1:])
         node = self.tape.add(op.name, operands, attributes, types if generator is None else [*types, GENERATOR])
         for index, (tensor, value) in enumerate(zip(outputs, node.outputs, strict=False)):
             if tensor._array is None:

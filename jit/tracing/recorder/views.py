@@ -88,7 +88,10 @@ def derive(trace: RecordingTrace, binding: Binding) -> Value:
 
 def apply_step(F: GraphBuilder, step: ViewStep, base: Any) -> Any:
     """The result of one step of a path to a view, as nodes of a graph."""
-    result = F.call(step.op, (base, *step.arguments))
+    try:
+        result = F.call(step.op, (base, *step.arguments))
+    except ShapeError:  # see `seen_through`
+        result = F.call(step.op, (F.contiguous(base), *step.arguments))
     return result[step.index] if isinstance(result, list) else result
 
 
@@ -110,15 +113,17 @@ def lies_otherwise(type: Any, actual: TensorType) -> bool:
     return bool(type != actual and type.shape == actual.shape)
 
 
-def view_types(op: Op, base: Value, arguments: Sequence[Any]) -> list[Type]:
-    """The types of views of a Value that lies otherwise than the memory that it stands for.
+def seen_through(trace: RecordingTrace, op: Op, base: Value, arguments: Sequence[Any]) -> tuple[Value, list[Type]]:
+    """The Value that a view op gets for one that lies otherwise than the memory it stands for, and the results' types.
 
-    Memory that was written to keeps its layout, while the Value that was written is row-major.
+    Memory that was written to keeps its layout, and so does that of a numpy array, while their Values are row-major:
+    a view of a view may suit the memory and not the Value, whose elements are put in order then.
     """
+    given = [*map(plain_number, arguments)]
     try:
-        return op.infer([base.type, *map(plain_number, arguments)])
-    except ShapeError as error:
-        raise TraceError(
-            f"{at_line()}a tensor that is not row-major was written to in place and is then seen through "
-            f"{op.schema.name}, which depends on how it lies in memory; call contiguous() on it first"
-        ) from error
+        return base, op.infer([base.type, *given])
+    except ShapeError:
+        F = SizedBuilder(trace)
+        with trace.guards.ours():
+            ordered = cast(Value, F.contiguous(F.wrap(base)).value)
+        return ordered, op.infer([ordered.type, *given])

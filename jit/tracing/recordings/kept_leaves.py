@@ -1,21 +1,19 @@
-"""Eager histories for calls in which a function leaves a leaf behind; recordings of such calls are not kept.
+"""Eager histories for calls whose recordings are not kept: what a function leaves behind is as in eager mode.
 
 The history of a traced call ends at its inputs (Note [Where a trace ends]). A leaf that the function has made and keeps
-somewhere, as `self.weight = nn.Parameter(...)` in a forward does, would never be reached by a backward from outside; so
-the results of such a call have the history that they have in eager mode. And the histories of tensors that the function
-keeps lead to the arguments themselves, so that their gradients can be asked for.
+somewhere, as `self.weight = nn.Parameter(...)` in a forward does, would never be reached by a backward from outside.
+Nor would a tensor between arguments and results that a hook has kept. So the results of such a call have the history
+that they have in eager mode. And the histories of tensors that the function keeps lead to the arguments themselves, so
+that their gradients can be asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
-from jit.autograd.nodes import AccumulateGrad, Edge, Node, accumulator, edge_of, node_of
+from jit.autograd.nodes import AccumulateGrad, Edge, Node, accumulator, edge_of
 from jit.eager.tensors import Tensor
-
-if TYPE_CHECKING:
-    from ..recorder.tracer import Trace
 
 
 class EagerHistory(Node):
@@ -31,9 +29,15 @@ class EagerHistory(Node):
     def apply(self, gradients: list[Tensor | None], needs: Sequence[bool]) -> Sequence[Tensor | None]:
         return gradients
 
+    def whole(self, index: int) -> Edge:
+        """The end of the history of output `index`: what other outputs were made of it leads there, too."""
+        return self.edges[index] or Edge(self, index)
+
 
 class Through(Node):
     """A node that ended the history of a stand-in for a leaf, and leads to the end of the leaf's own history now."""
+
+    name = "AccumulateGrad"
 
     def apply(self, gradients: list[Tensor | None], needs: Sequence[bool]) -> Sequence[Tensor | None]:
         return gradients
@@ -43,28 +47,33 @@ def connect(edges: Sequence[Any]) -> None:
     """Let histories that end at stand-ins, at `edges`, go on to what they stand for."""
     for edge in edges:
         if edge is not None and type(edge.node) is AccumulateGrad:
-            edge.node.edges = (Edge(accumulator(edge.node.variable), 0),)
-            edge.node.__class__ = Through  # type: ignore[assignment]
+            lead(edge, Edge(accumulator(edge.node.variable), 0))
 
 
-def keeps_leaves(trace: Trace, outputs: Sequence[Any], reach: Callable[[], Sequence[Any]]) -> bool:
-    """Whether gradients of `outputs` end at a leaf that was made inside, and is among the tensors in `reach()` now."""
-    known = ((leaf, trace.memory.binding(leaf)) for leaf in _leaves(outputs))
-    inside = {id(leaf) for leaf, binding in known if binding is not None and binding.cell.source is None}
-    return bool(inside) and any(id(tensor) in inside for tensor in reach())
+def lead(inner: Edge, outer: Edge) -> None:
+    """Let a history that ends at a stand-in for a leaf, at `inner`, go on at `outer`."""
+    if type(inner.node) is AccumulateGrad and inner.node is not outer.node:
+        inner.node.edges = (outer,)
+        inner.node.__class__ = Through  # type: ignore[assignment]
 
 
-def _leaves(outputs: Sequence[Any]) -> Iterator[Tensor]:
-    """The leaves at which the histories of tensors end."""
-    nodes = [node for t in outputs if isinstance(t, Tensor) and (node := node_of(t)) is not None]
-    seen: set[Node] = set(nodes)
-    while nodes:
-        node = nodes.pop()
-        if isinstance(node, AccumulateGrad):
-            yield node.variable
-        following = {edge.node for edge in node.edges if edge is not None} - seen
-        seen |= following
-        nodes += following
+def enter(node: Node, number: int, view: Node) -> Edge | None:
+    """The edge at which the whole gradient of a view arrives, to which its own node leads from now on.
+
+    Args:
+        node: The history of what a traced call returned.
+        number: The number of the view among the results.
+        view: The node of the view outside of the call.
+
+    Returns:
+        None where no other result was made of the view.
+    """
+    edge = node.whole(number)
+    if edge.node is node:
+        return None
+    view.edges, view.entrance = (edge,), None
+    view.__class__ = Through
+    return edge
 
 
-__all__ = ["EagerHistory", "connect", "keeps_leaves"]
+__all__ = ["EagerHistory", "connect", "enter", "lead"]

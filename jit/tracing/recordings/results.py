@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +16,7 @@ from ..recorder.metadata import Tag, set_tag
 from ..recorder.views import shown
 from ..surroundings.places import attribute_of
 from .histories import give_history
+from .kept_leaves import enter
 
 
 @dataclass(slots=True)
@@ -78,7 +80,8 @@ class ResultSpec:
             elif spec.kind == "fresh":
                 made.append(returned.tensor(spec.index))
             else:
-                made.append(_viewed(spec, owners[spec.index] if spec.kind == "input" else returned.tensor(spec.index)))
+                base = owners[spec.index] if spec.kind == "input" else returned.tensor(spec.index)
+                made.append(returned.viewed(spec, base, len(made)))
         return made
 
     def assembled(self, made: Sequence[Any], networks: Sequence[Any] = ()) -> Any:
@@ -125,9 +128,12 @@ class Returned:
                 give_history(made, self._node, index)
         return self.tensors[index]
 
-
-def _viewed(spec: OutputSpec, base: Tensor) -> Tensor:
-    if not spec.path:
-        return base
-    with context.set_grad_enabled(spec.requires_grad):
-        return shown(spec.path, base)
+    def viewed(self, spec: OutputSpec, base: Tensor, number: int) -> Tensor:
+        """Output `number`, which shows the memory of `base`."""
+        if not spec.path:
+            return base
+        with context.set_grad_enabled(spec.requires_grad):
+            view = shown(spec.path, base)
+        if self._node is not None and view._grad_fn is not None:
+            view._grad_fn.entrance = functools.partial(enter, self._node, number)
+        return view

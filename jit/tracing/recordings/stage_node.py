@@ -18,6 +18,7 @@ from jit.autograd.nodes import Edge, Node, edge_of
 from jit.eager import context, dispatch
 from jit.eager.namespace import F
 from jit.eager.tensors import Tensor, tensor_of
+from jit.ir import Value
 from jit.ir.errors import AutogradError, Error
 from jit.runtime.arrays.programs import GuardFailed
 
@@ -27,6 +28,7 @@ from .chains import BRANCHES, Chain, Key, Plan, StageSizes, fork
 from .general_stages import general_key, settle, share
 from .histories import give_history
 from .hosting import PythonHost
+from .kept_leaves import EagerHistory, lead
 from .layouts import ranks_of
 from .named_sizes import let_have
 from .recalling import Recollection, recalling
@@ -102,6 +104,27 @@ class StageNode(Node):
 
     def release(self) -> None:
         self.kept = self.live = self.state = self.plan = None
+
+    def whole(self, index: int) -> Edge:
+        """The edge at which the whole gradient of output `index` arrives.
+
+        Where another output was made of that one, this node gets a part of its gradient only: the operators run again,
+        and the node becomes the way to their own histories.
+        """
+        chain = self.recording.chains[0]
+        if self.keys or self.kept is None or not _leads_on(chain.trace.graph.stages[0], index):
+            return Edge(self, index)
+        if self.live is not None and None in self.live.outputs:
+            self.live = None  # it does not know the views among the results
+        with context.tracing(None), self.recording.lock:
+            _, live = self._extensible(keep=False)
+        for inner, outer in zip(live.edges, self.edges, strict=True):
+            if inner is not None and outer is not None:
+                lead(inner, outer)
+        self.release()
+        self.edges = [edge_of(output) if isinstance(output, Tensor) else None for output in live.outputs]
+        self.__class__ = EagerHistory  # type: ignore[assignment]
+        return self.whole(index)
 
     def apply(self, gradients: list[Tensor | None], needs: Sequence[bool]) -> Sequence[Tensor | None]:
         damaged = self.recording.damaged
@@ -258,6 +281,21 @@ class StageNode(Node):
         for index in chain.differentiable[stage]:
             give_history(results[index], node, index)
         return node
+
+
+def _leads_on(stage: Any, index: int) -> bool:
+    """Whether a value that a stage returns as number `index` is used for another one that it returns."""
+    returned = [*stage.outputs, *(value for _, value in stage.updates)]
+    value = returned[index]
+    if not isinstance(value, Value):
+        return False
+    others = {each for number, each in enumerate(returned) if number != index and isinstance(each, Value)}
+    seen, waiting = {value}, [value]
+    while waiting and not seen & others:
+        made = {made for use in waiting.pop().uses if use.node.stage == 0 for made in use.node.outputs} - seen
+        seen |= made
+        waiting += made
+    return bool(seen & others)
 
 
 def _without_gaps(gradient: Tensor | None) -> Tensor | None:
