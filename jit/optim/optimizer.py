@@ -56,25 +56,13 @@ class Optimizer:
         UsageError: There are no parameters, or one of them is listed twice or was computed from others.
     """
 
-    _stepped: OnceFlag
-    _pre_hooks: HookTable
-    _post_hooks: HookTable
-    _state_hooks: dict[str, HookTable]
-
-    def __new__(cls, *args: Any, **named: Any) -> Any:
-        """Make an optimizer with nothing hooked to it, also for classes that wrap another and call no `__init__`."""
-        made = super().__new__(cls)
-        made._stepped = OnceFlag()
-        made._pre_hooks, made._post_hooks = HookTable(), HookTable()
-        made._state_hooks = {when: HookTable() for when in ("save", "saved", "load", "loaded")}
-        return made
-
     def __init__(self, params: Iterable[Any], defaults: Mapping[str, Any]) -> None:
         self.defaults = dict(defaults)
         self.state: dict[Any, dict[str, Any]] = defaultdict(dict)
         """State that is kept for each parameter between steps."""
         self.param_groups: list[dict[str, Any]] = []
         """Dictionaries with "params" and options such as "lr", which may be changed between steps."""
+        _ = self._stepped, self._pre_hooks, self._post_hooks, self._state_hooks  # so that no traced step makes them
         if isinstance(params, (Tensor, dict)) or not isinstance(params, Iterable):
             raise KindError(
                 f"an optimizer takes parameters in a list, not a single {type(params).__name__}; put it in a list"
@@ -88,6 +76,28 @@ class Optimizer:
         groups = given if isinstance(given[0], dict) else [{"params": given}]
         for group in groups:
             self.add_param_group(group)
+
+    # -- made when they are first asked for: a class that wraps an optimizer need not call `__init__` ----------------
+
+    @functools.cached_property
+    def _stepped(self) -> OnceFlag:
+        """Whether a step has been made."""
+        return OnceFlag()
+
+    @functools.cached_property
+    def _pre_hooks(self) -> HookTable:
+        """What is called before a step."""
+        return HookTable()
+
+    @functools.cached_property
+    def _post_hooks(self) -> HookTable:
+        """What is called after a step."""
+        return HookTable()
+
+    @functools.cached_property
+    def _state_hooks(self) -> dict[str, HookTable]:
+        """What is called when a state is saved or loaded, and afterwards."""
+        return {when: HookTable() for when in ("save", "saved", "load", "loaded")}
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Let a `step` that a subclass defines itself be noted, too."""
