@@ -752,31 +752,31 @@ class _OnnxIndex:
         self.front = dims[0] if dims == list(range(dims[0], dims[-1] + 1)) else 0
         self.rows = self._rows([columns[d] for d in dims])
 
-    def _rows(self, columns: list[Any]) -> Any:
+    def _rows(self, columns: list[Value]) -> Any:
         """The columns broadcast against each other and put side by side in a last dim."""
         g = self.g
         alike = all(surely_same(column.shape, columns[0].shape) for column in columns)
         last = [g.op("Unsqueeze", c, g.ints([-1])) for c in (columns if alike else self._broadcast(columns))]
         return last[0] if len(last) == 1 else g.op("Concat", *last, axis=-1)
 
-    def _broadcast(self, columns: list[Any]) -> list[Any]:
+    def _broadcast(self, columns: list[Value]) -> list[Value]:
         g, first = self.g, columns[0]
         for column in columns[1:]:
             first = g.op("Add", first, g.op("Mul", column, g.constant(0, dtype="int64")))
         shape = g.op("Shape", first)
         return [first, *(g.op("Expand", column, shape) for column in columns[1:])]
 
-    def moved(self, x: Any) -> Any:
+    def moved(self, x: Value) -> Value:
         """The tensor with its indexed dims first."""
         return x if self.order == sorted(self.order) else self.g.op("Transpose", x, perm=self.order)
 
-    def moved_back(self, x: Any) -> Any:
+    def moved_back(self, x: Value) -> Value:
         """The inverse of `moved`."""
         if self.order == sorted(self.order):
             return x
         return self.g.op("Transpose", x, perm=[self.order.index(d) for d in range(len(self.order))])
 
-    def sizes_of_result(self, moved: Any) -> list[Any]:
+    def sizes_of_result(self, moved: Value) -> list[Any]:
         """The sizes of a result with the common dims first; `moved` has the indexed dims first."""
         *common, indexed = self.rows.shape
         return [*common, *moved.shape[indexed:]]

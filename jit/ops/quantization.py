@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _OF_OBSERVERS = absent("scales and zero points are what observers have found")
 
 
-def _sample(*args: Any, **kwargs: Any) -> Sample:
+def _sample(*args: object, **kwargs: Any) -> Sample:
     """A sample whose derivative is not that of the values, which are steps: gradients pass unrounded."""
     return sample(*args, grad=False, **kwargs)
 

@@ -393,7 +393,7 @@ def flat_places(m: Numpy, sizes: Ints, strides: Ints, offset: int) -> Any:
 
 
 def _home_and_window(
-    m: Any, self_size: Ints, self_stride: Ints, size: Ints, stride: Ints, offset: int
+    m: Numpy, self_size: Ints, self_stride: Ints, size: Ints, stride: Ints, offset: int
 ) -> tuple[Any, Any, int]:
     """The places of a tensor's and of a window's elements, counted from the first of all, and how many places that is.
 

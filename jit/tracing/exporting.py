@@ -23,6 +23,7 @@ from jit.export.axes import DynamicAxes
 from jit.export.verification import coarsened, with_tolerance
 from jit.export.writer import check_target
 from jit.ir import Graph, Value
+from jit.ir.collector import collector_resting
 from jit.ir.errors import AutogradError, ExportError, UsageError
 from jit.ir.types import GeneratorType
 from jit.passes import CLEANUP, EXPORT, run
@@ -132,11 +133,7 @@ def export_onnx(
                 "the function makes another view of its argument in place, as t_() and unsqueeze_() do, and a model "
                 "leaves its inputs alone; use the method without the underscore"
             )
-        graph = _graph_of_any_size(recording) if dynamic_axes else recording.graph().clone()
-        if stage == 0:  # what aliases need to be made anew, and gradients that are left behind, are no results
-            return_numbers(graph, recording.result.structure, recording.result.count)
-        with unknown_sizes(graph if dynamic_axes else None):
-            run(graph, EXPORT)
+        graph = _graph_to_export(recording, stage, bool(dynamic_axes))
         exported = _exported(
             recording, graph, opset_version=opset_version, stage=stage, input_names=input_names,
             output_names=output_names, dynamic_axes=dynamic_axes,
@@ -326,6 +323,17 @@ def _differentiate(recording: Recording, result: Any, arguments: Sequence[Tensor
         weights = [F.ones_like(o).requires_grad_() for o in outputs]
         found = grad(outputs, wanted, weights, create_graph=level + 1 < stage, allow_unused=True)
         outputs = [g for g in found if g is not None and g.requires_grad]
+
+
+def _graph_to_export(recording: Recording, stage: int, varies: bool) -> Graph:
+    """The recorded graph, simplified, with the results of the function alone."""
+    with collector_resting():
+        graph = _graph_of_any_size(recording) if varies else recording.graph().clone()
+        if stage == 0:  # what aliases need to be made anew, and gradients that are left behind, are no results
+            return_numbers(graph, recording.result.structure, recording.result.count)
+        with unknown_sizes(graph if varies else None):
+            run(graph, EXPORT)
+    return graph
 
 
 def _graph_of_any_size(recording: Recording) -> Graph:
