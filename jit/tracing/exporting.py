@@ -146,6 +146,7 @@ def export_onnx(
     return _saved(exported, path, external_data)
 
 
+@collector_resting()
 def _saved(exported: Exported, path: str | os.PathLike[str] | None, external_data: str) -> ExportReport:
     if path is not None:
         exported.save(path, external_data)
@@ -346,6 +347,7 @@ def _graph_of_any_size(recording: Recording) -> Graph:
 # -- writing -----------------------------------------------------------------------------------------------------
 
 
+@collector_resting()
 def _exported(recording: Recording, graph: Graph, **options: Any) -> Exported:
     initializers = {}
     for capture in recording.trace.captures.found:

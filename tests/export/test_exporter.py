@@ -333,8 +333,7 @@ def test_all_obstacles_are_named_at_once():
         "The graph cannot be exported to ONNX at opset 13, for 3 reasons:",
         "  aten::no_such_op at model.py:3 in forward: no ONNX form of it is known; "
         "give one with jit.export.register_symbolic('aten::no_such_op', ...)",
-        "  aten::scatter_add at model.py:4 in forward: ScatterElements reduces only; "
-        "opset_version=16 would do",
+        "  aten::scatter_add at model.py:4 in forward: ScatterElements reduces only; opset_version=16 would do",
         "  ^Clip at model.py:5 in forward: a Python function that computes by other means than operators is opaque to "
         "ONNX; give it a static method `symbolic(g, *arguments)`",
     ]
