@@ -86,17 +86,17 @@ class Optimizer:
 
     @functools.cached_property
     def _pre_hooks(self) -> HookTable:
-        """What is called before a step."""
+        """The functions that are called before a step."""
         return HookTable()
 
     @functools.cached_property
     def _post_hooks(self) -> HookTable:
-        """What is called after a step."""
+        """The functions that are called after a step."""
         return HookTable()
 
     @functools.cached_property
     def _state_hooks(self) -> dict[str, HookTable]:
-        """What is called when a state is saved or loaded, and afterwards."""
+        """The functions that are called when a state is saved or loaded, and afterwards."""
         return {when: HookTable() for when in ("save", "saved", "load", "loaded")}
 
     def __init_subclass__(cls, **options: Any) -> None:
