@@ -27,20 +27,20 @@ class Answers:
         self.shortcuts = ShortcutList(cache.is_current)
         self._cache = cache
         self._explanation = explanation
-        self._hits = 0
+        self.looked_up = 0
         """The calls that were answered the long way."""
         self._lock = threading.Lock()
 
     @property
     def hits(self) -> int:
         """The number of calls that ran a recording, the long way or by a shortcut."""
-        return self._hits + self.shortcuts.hits
+        return self.looked_up + self.shortcuts.hits
 
     def clear(self) -> None:
         """Forget the shortcuts, and count from 0."""
         self.shortcuts.clear()
         with self._lock:
-            self._hits = 0
+            self.looked_up = 0
 
     def answer(self, entry: Entry, call: TracedCall) -> tuple[Recording | None, Any]:
         """Try the recordings that the guards lead to, the latest first.
@@ -68,7 +68,7 @@ class Answers:
                 self._explanation.anew(f"an operator raised {type(raised.error).__name__}")
                 continue
             with self._lock:
-                self._hits += 1
+                self.looked_up += 1
             self.shortcuts.shorten(call, recording, inputs)
             return recording, result
         return None, None

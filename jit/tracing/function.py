@@ -87,7 +87,7 @@ class TracedFunction(Watched):
         self._open = self._shortcuts.open
         """The shortcuts that a call tries first, one look-up away: `__getattr__` makes each look-up on `self` slow."""
         runs = FirstRuns(function, getattr(type(owner), "forward", None), self._parameters, strict)
-        self._budget = Budget(lambda: self._answers.hits, strict)
+        self._budget = Budget(lambda: self._answers.hits, strict, lambda: self._answers.looked_up)
         self._recorder = CallRecorder(
             runs, self._surroundings, self._cache, self._explanation, self._optimise, self._budget
         )
@@ -214,7 +214,7 @@ class TracedFunction(Watched):
             return self._run_alone(call.args, call.kwargs)
         entry = entry or self._entry(call)
         if entry is None:
-            return self._run_untraced(call)
+            return self._run_untraced(call, self._budget.refuses())
         seen = len(entry.recordings)
         found, result = self._run(entry, call)
         return result if found else self._record(entry, call, seen)
@@ -248,14 +248,15 @@ class TracedFunction(Watched):
                 found, result = self._run(entry, call)
                 if found:
                     return result
-            if len(entry.recordings) < BRANCHES and self._budget.refuses(entry.lost) is None:
+            why = self._budget.refuses(entry.lost)
+            if len(entry.recordings) < BRANCHES and why is None:
                 calls = recollection() or Recollection()
                 with recalling(calls.again()):
                     return self._record_alone(entry, call)
         if len(entry.recordings) >= BRANCHES and bake_in_decided(call, entry, self._surroundings):
             self._cache.drop(call.key)
             return self._long_way(call.args, call.kwargs)
-        return self._run_untraced(call, entry.lost)
+        return self._run_untraced(call, why)
 
     @patience()
     def _record_alone(self, entry: Entry, call: TracedCall) -> Any:
@@ -288,21 +289,24 @@ class TracedFunction(Watched):
                 )
             raise
 
-    def _run_untraced(self, call: TracedCall, lost: int = 0) -> Any:
-        """Run the function as it is; `lost` recordings of the call's key were not kept."""
-        why = self._why_untraced(lost)
+    def _run_untraced(self, call: TracedCall, why: str | None) -> Any:
+        """Run the function as it is, because of `why` the budget refuses to record it, if it does."""
+        has_given_up = self._budget.has_given_up
+        if why is None or (self._cache.is_full and not has_given_up):
+            full = f"it has been called in {KEYS} different ways"
+            why = full if self._cache.is_full else f"it has taken {BRANCHES} different paths"
         if not self._has_warned:
             self._has_warned = True
             context.warn(
                 f"{self.__name__} runs untraced from now on where it has no recording yet, because {why}; "
                 f"{self._explanation}. Pass what varies as a tensor, or call clear_cache()"
             )
-        if not self._budget.has_given_up:  # else it has been said why calls are not kept
+        if not has_given_up:  # else it has been said why calls are not kept
             self._explain_untraced(call, why)
         looked = time.perf_counter()
         result = self._run_alone(call.args, call.kwargs)
         self._budget.rest(looked - call.began, time.perf_counter() - looked)
-        self._shortcuts.is_resting = self._budget.resting > 0
+        self._shortcuts.is_resting = self._budget.resting > 0 and self._budget.shortcuts_rest
         return result
 
     def _run_unseen(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
@@ -318,11 +322,6 @@ class TracedFunction(Watched):
             return self._function(*args, **kwargs)
         with recalling(None):
             return self._function(*args, **kwargs)
-
-    def _why_untraced(self, lost: int) -> str:
-        if self._cache.is_full and not self._budget.has_given_up:
-            return f"it has been called in {KEYS} different ways"
-        return self._budget.refuses(lost) or f"it has taken {BRANCHES} different paths"
 
     # -- looking -------------------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -23,15 +24,15 @@ def within_budget(f: Any, calls: int) -> bool:
 # -- the rule ----------------------------------------------------------------------------------------------------
 
 
-def test_recordings_are_earned_by_calls() -> None:
+def test_each_recording_is_earned_by_twice_the_calls_if_none_is_answered() -> None:
     budget = Budget()
-    for number in range(10_000):
+    for _ in range(10_000):
         if budget.refuses() is None:
             budget.made += 1
         else:
             budget.untraced += 1
-        assert budget.made <= AT_ONCE + number // PRICE + 1
-    assert budget.made == AT_ONCE + 10_000 // PRICE - 1
+        assert budget.made <= AT_ONCE + (budget.untraced // PRICE).bit_length() + 1
+    assert budget.made == AT_ONCE + (10_000 // PRICE).bit_length()
 
 
 def test_calls_that_are_answered_pay_as_well() -> None:
@@ -296,15 +297,45 @@ def test_a_cache_that_is_cleared_begins_anew() -> None:
     assert f.misses == LOST
 
 
+def test_calls_that_shortcuts_answer_do_not_end_a_rest() -> None:
+    hits, looked_up = [0], [0]
+    budget = Budget(lambda: hits[0], looked_up=lambda: looked_up[0])
+    budget.made = 8
+    rests = []
+    for _ in range(9):
+        budget.resting, hits[0] = 0, hits[0] + 1
+        budget.rest(looked=1.0, ran=0.2)
+        rests.append(budget.resting)
+    assert rests == [0, 0, 0, 0, 2, 4, 8, 16, 32] and not budget.shortcuts_rest
+    budget.resting, looked_up[0] = 0, 1
+    budget.rest(looked=1.0, ran=0.2)
+    assert budget.resting == 0, "a look was worth while"
+
+
+@pytest.mark.llvm
+def test_kept_calls_are_answered_between_calls_that_cannot_be_kept() -> None:
+    def f(x: Any, reads: bool) -> Any:
+        return x * 2 + time.time() * 0 if reads else x * 2 + 1
+
+    traced = jit.trace(f)
+    x = jit.ones(3)
+    for _ in range(40):
+        assert traced(x, False).tolist() == [3.0] * 3 and traced(x, True).tolist() == [2.0] * 3
+    before, untraced = traced.hits, traced._budget.untraced
+    for _ in range(40):
+        assert traced(x, False).tolist() == [3.0] * 3 and traced(x, True).tolist() == [2.0] * 3
+    assert traced.hits == before + 40 and traced._budget.untraced >= untraced + 39
+
+
 def test_branches_that_are_used_often_are_all_recorded() -> None:
     f = jit.trace(lambda x, text: x * len(text))
     calls = 0
-    for _ in range(50):
+    for _ in range(80):
         for number in range(30):
             calls += 1
             assert f(jit.ones(2), "a" * number).tolist() == [number, number]
             assert within_budget(f, calls)
-    assert f.misses == 30 and f.hits > 700
+    assert f.misses == 30 and f.hits > 1200
 
 
 def test_errors_of_the_function_are_paid_for() -> None:

@@ -348,10 +348,10 @@ def test_all_sizes_take_a_shortcut_to_a_recalled_plan(plans: list[Any], grad: bo
         for n in (4, 5, 6, 7):
             check(function, traced, [random(n, 4)])
     assert recalled(plans)[-1] and [general for _, general in traced._shortcuts.kept]
-    before = traced._answers._hits
+    before = traced._answers.looked_up
     for n in (4, 9, 5, 6):
         check(function, traced, [random(n, 4, seed=2)])
-    assert traced._answers._hits == before and traced.misses == 2
+    assert traced._answers.looked_up == before and traced.misses == 2
     if grad:
         traced(random(5, 4))[:, 0].sum().backward()
         found, weight.grad = weight.grad, None

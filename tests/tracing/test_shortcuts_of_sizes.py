@@ -33,10 +33,10 @@ def warmed(function: Any, sizes: Sequence[int] = (), make: Callable[[int], Any] 
 
 def long_ways(traced: Any, *calls: Any) -> int:
     """How many of some calls do not take a shortcut."""
-    before = traced._answers._hits
+    before = traced._answers.looked_up
     for args in calls:
         traced(*args)
-    return int(traced._answers._hits - before)
+    return int(traced._answers.looked_up - before)
 
 
 def test_sizes_that_never_came_take_it() -> None:
@@ -44,11 +44,11 @@ def test_sizes_that_never_came_take_it() -> None:
         return (x * 2).relu().sum(-1), x @ x.t()
 
     traced = warmed(f)
-    before = traced._answers._hits
+    before = traced._answers.looked_up
     for n in (3, 4, 5, 60, 7, 5, 3, 2, 33, 33, 70, 2):
         for found, expected in zip(traced(rows(n, n)), f(rows(n, n)), strict=True):
             np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-6)
-    assert traced.misses == 2 and traced._answers._hits == before
+    assert traced.misses == 2 and traced._answers.looked_up == before
 
 
 def test_each_magnitude_of_sizes_has_one() -> None:
