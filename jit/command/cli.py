@@ -12,6 +12,7 @@ import sys
 import sysconfig
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -259,22 +260,53 @@ def _plain(tensor: Any) -> Any:
 @_input
 @click.option("--rounds", type=click.IntRange(min=1), default=15, show_default=True, help="The median of how many.")
 @click.option("--backward", is_flag=True, help="Time a backward with each call.")
+@click.option("--memory", is_flag=True, help="Also measure the memory that each takes, weights included.")
+@click.option("--memory-of", "side", hidden=True)
 @_json
-def bench_command(target: str, inputs: Sequence[str], rounds: int, backward: bool, as_json: bool) -> None:
+def bench_command(
+    target: str, inputs: Sequence[str], rounds: int, backward: bool, memory: bool, side: str | None, as_json: bool
+) -> None:
     """Time TARGET eagerly and traced: its first two traced calls, and the median of later ones; ONNX models also run
     by onnxruntime.
 
     \f
-    Args: of target, inputs, rounds, backward and as_json, see the options.
+    Args: of target, inputs, rounds, backward, memory, side and as_json, see the options.
     """
+    from .memory import grown, grown_alone
     from .timing import compare
 
+    if side is not None:
+        if side not in ("eager", "traced"):
+            import_module(side.split()[0])  # before anything is counted
+        click.echo(grown(lambda: _call_of(side, target, inputs, backward)))
+        return
     with waiting(f"timing {target}"):
         traced, loaded, args, kwargs = _traced(target, inputs)
         eager = loaded.function if traced is not loaded.function else traced.__wrapped__
         others = _runtimes(target, loaded, args, kwargs)
         found = loaded.calls(compare, eager, traced, args, kwargs, rounds, _run_backward if backward else None, others)
+        if memory:
+            options = [*(word for spec in inputs for word in ("-i", spec)), *(["--backward"] if backward else [])]
+            sides = ["eager", "traced", *others]
+            found = found._replace(memory={each: grown_alone(target, each, options) for each in sides})
     click.echo(json.dumps(found._asdict()) if as_json else str(found))
+
+
+def _call_of(side: str, target: str, inputs: Sequence[str], backward: bool) -> Callable[[], Any]:
+    """One side of what `bench` compares."""
+    traced, loaded, args, kwargs = _traced(target, inputs)
+    others = _runtimes(target, loaded, args, kwargs)
+    if side in others:
+        return others[side]
+    eager = loaded.function if traced is not loaded.function else traced.__wrapped__
+    function = traced if side == "traced" else eager
+
+    def call() -> None:
+        result = loaded.calls(function, *args, **kwargs)
+        if backward:
+            _run_backward(result)
+
+    return call
 
 
 def _runtimes(target: str, loaded: CommandTarget, args: Any, kwargs: Any) -> dict[str, Callable[[], Any]]:

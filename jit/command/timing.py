@@ -25,6 +25,8 @@ class BenchTimes(NamedTuple):
     rounds: int
     others: dict[str, float] = {}
     """Other runtimes by name."""
+    memory: dict[str, int] = {}
+    """Bytes by which the resident set grows, if that was asked for: of eager and traced calls, and other runtimes."""
 
     def __str__(self) -> str:
         faster = f"{self.eager / self.traced:.2f} times as fast" if self.traced else ""
@@ -32,6 +34,7 @@ class BenchTimes(NamedTuple):
         rows += [("second traced call", self.second, "")]
         rows += [(name, t, f"traced takes {self.traced / t:.2f} of this") for name, t in self.others.items()]
         lines = [f"{name:<20}{1e3 * seconds:>12.4f} ms  {note}".rstrip() for name, seconds, note in rows]
+        lines += [f"{f'memory, {name}':<32}{n / 2**20:>12.1f} MB" for name, n in self.memory.items()]
         if not self.hits:
             lines.append("no call ran from a recording: jit.trace(...).explain() says why")
         return "\n".join(lines)

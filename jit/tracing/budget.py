@@ -5,10 +5,10 @@ Note [Budget]
     nobody knows beforehand whether it will. So recordings are paid for with calls:
 
     * AT_ONCE = 16 recordings are made as soon as a call needs them. Each further one has to be earned: by 100 calls
-      that recordings have answered, or by as many that ran untraced as have earned all before, 100, 200, 400, and so on.
-      So a function with many branches that are used often gets them all in time, and one that never does the same twice
-      stays as fast as it is untraced: at call n, log n recordings have cost it 100 calls each. A recorded call that ends
-      in an error of the function's counts like the others.
+      that recordings have answered, or by as many that ran untraced as have earned all before, 100, 200, 400, and so
+      on. So a function with many branches that are used often gets them all in time, and one that never does the same
+      twice stays as fast as it is untraced: at call n, log n recordings have cost it 100 calls each. A recorded call
+      that ends in an error of the function's counts like the others.
     * A function that does what no recording can repeat is recorded twice, and from its third call on runs as it is,
       without a look at its arguments. Its state may settle, so it is tried again at its calls 100, 200, 400, and so on:
       a recording of a small function costs far more than 100 calls, and at call n all of these have cost but log n of

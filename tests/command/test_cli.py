@@ -411,6 +411,15 @@ def test_a_target_is_timed_eagerly_and_traced(folder):
     assert names == ["eager", "traced", "first traced call", "second traced call"]
 
 
+def test_memory_is_measured_in_processes_of_their_own(folder):
+    assert jit_command(folder, "export-onnx", "program.py:Net", "-o", "timed.onnx").returncode == 0
+    done = jit_command(folder, "bench", "timed.onnx", "--rounds", "1", "--memory", "--json")
+    assert done.returncode == 0, done.stderr
+    memory = json.loads(done.stdout)["memory"]
+    assert [name.split()[0] for name in memory] == ["eager", "traced", "onnxruntime"]
+    assert all(2**16 < n < 2**31 for n in memory.values())
+
+
 def test_the_package_is_the_command(folder):
     command = [sys.executable, "-m", "jit", "--help"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
