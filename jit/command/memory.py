@@ -31,7 +31,7 @@ def grown(make: Callable[[], Callable[[], Any]]) -> int:
 
 
 def grown_alone(target: str, side: str, options: Sequence[str]) -> int:
-    """What `grown` says of one side of `jit bench`, in a process of its own.
+    """The growth that one side of `jit bench` causes, in a process of its own.
 
     Args:
         target: The target of the command.
