@@ -113,7 +113,7 @@ class Op:
         """The argument in whose dtype the op computes whatever the others are, as `masked_fill` does."""
         self.refusals: tuple[Refusal, ...] = ()
         """The refusals of dtypes that the promoted operands must not have."""
-        self.result: DType | Callable[[DType], DType] | None = None
+        self.result: DType | Callable[[DType], DType] | str | None = None
         """The dtype of a pointwise result or of a view, or the rule for it, where it is not what the op computes in
         (comparisons: bool; the absolute value of a complex number: real)."""
         self.numpy_body: Callable[..., Any] | None = None
@@ -372,7 +372,7 @@ class Op:
         if self.kind == "view":
             geometries = self.body(Geometry(values[0].sizes, strides_of(values[0])), *values[1:])
             many = geometries if isinstance(geometries, list) else [geometries]
-            dtype = self.result_dtype(values[0].dtype)
+            dtype = self.result_dtype(values[0].dtype, values)
             return [_viewed(values[0], dtype, geometry) for geometry in many]
         if self.refusals and self.type_rule is not None:
             self.compute_dtype(values)
@@ -394,10 +394,18 @@ class Op:
         """Whether elements can make it raise for schema-ordered arguments in which tensors are TensorTypes."""
         return self.raises if isinstance(self.raises, bool) else self.raises(self, values)
 
-    def result_dtype(self, computed: DType) -> DType:
-        """The dtype of a pointwise result that was computed in `computed`, or of a view of such a tensor."""
+    def result_dtype(self, computed: DType, values: Sequence[Any] = ()) -> DType:
+        """The dtype of a pointwise result that was computed in `computed`, or of a view of such a tensor.
+
+        Args:
+            computed: That dtype.
+            values: The arguments, among which a view may be told the dtype.
+        """
         if self.result is None:
             return computed
+        if isinstance(self.result, str):
+            told: DType = values[self.schema.argument_names.index(self.result)]
+            return told
         return self.result if isinstance(self.result, DType) else self.result(computed)
 
     def compute_dtype(self, values: Sequence[Any]) -> DType:

@@ -109,6 +109,8 @@ def types(op: Op) -> list[CatalogCell]:
 def _result_name(op: Op) -> str:
     if op.result is None:
         return "promoted"
+    if isinstance(op.result, str):
+        return op.result
     return op.result.name if isinstance(op.result, DType) else _short(op.result)
 
 

@@ -722,4 +722,6 @@ quantize_per_tensor:
 quantize_per_channel:
 dequantize_per_tensor:
 dequantize_per_channel:
+views
+_view_bytes: jit Tensor
 """

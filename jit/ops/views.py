@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
+from jit.ir import dtypes
+from jit.ir.dtypes import DType
 from jit.ir.errors import DimError, ShapeError, UsageError
 from jit.ir.geometry import Geometry, infer_size, wrap_dim, wrap_dims
 from jit.ir.op import absent, composite, view
@@ -93,6 +95,52 @@ def _() -> Iterator[Sample]:
     yield sample(make(4, 6)[:, :3], [2, 6], note="needs no copy")
     yield sample(make(), [1], note="0-d")
     yield sample(make(0, 3), [0, 5], note="empty", onnx=False)
+
+
+@view("aten::_view_bytes(Tensor(a) self, ScalarType dtype, int old, int new) -> Tensor(a)", result="dtype",
+      grad=absent("bits have no slope"), onnx=absent("models cannot see elements as others"),
+      scatter=lambda F, base, source, _, o, n: F._view_bytes(F.contiguous(source), base.dtype, n, o))  # fmt: skip
+def view_bytes(geometry: Geometry, dtype: DType, old: int, new: int) -> Geometry:
+    """The same memory as elements of `new` bytes, not `old`; the last dim has more of them, or fewer."""
+    if old == new:
+        return geometry
+    *sizes, last = geometry.sizes or (None,)
+    if last is None:
+        raise DimError(f"view: a 0-dim tensor cannot be seen as {dtype.name}, whose elements have another size")
+    *strides, step = geometry.strides
+    many, few = (old // new, 1) if old > new else (1, new // old)
+    if geometry.numel and step != 1 and last != 1:
+        raise ShapeError("view: elements of the last dim should lie side by side to be others; call contiguous()")
+    if last % few or any(stride % few for stride in strides):
+        raise ShapeError(
+            f"view: the sizes {list(geometry.sizes)} and strides {list(geometry.strides)} hold no whole elements of "
+            f"{dtype.name}: {few} of these elements make one"
+        )
+    return Geometry(
+        (*sizes, last * many // few), (*(s * many // few for s in strides), 1), geometry.offset * many // few
+    )
+
+
+@view_bytes.samples
+def _() -> Iterator[Sample]:
+    yield sample(make(2, 4), dtypes.int32, 4, 4, onnx=False)
+    yield sample(make(2, 4), dtypes.uint8, 4, 1, note="more elements", onnx=False)
+    yield sample(make(2, 4), dtypes.float64, 4, 8, note="fewer elements", onnx=False)
+    yield sample(make(0, 4), dtypes.int16, 4, 2, note="empty", onnx=False)
+
+
+@composite("aten::view.dtype(Tensor(a) self, ScalarType dtype) -> Tensor(a)", namespaces=("Tensor",),
+           grad=absent("bits have no slope"))  # fmt: skip
+def view_dtype(F: Ops, self: Tensor, dtype: DType) -> Tensor:
+    """The same memory as elements of another dtype; the last dim has more of them, or fewer, if they differ in size."""
+    return F._view_bytes(F.detach(self), dtype, self.dtype.itemsize, dtype.itemsize)
+
+
+@view_dtype.samples
+def _() -> Iterator[Sample]:
+    yield sample(make(2, 4), dtypes.int32, onnx=False)
+    yield sample(make(2, 4), dtypes.int16, note="more elements", onnx=False)
+    yield sample(make(2, 4), dtypes.complex64, note="fewer elements", onnx=False)
 
 
 @composite("aten::view_as(Tensor(a) self, Tensor other) -> Tensor(a)", namespaces=("Tensor",))

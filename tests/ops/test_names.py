@@ -79,7 +79,8 @@ def test_view(name: str) -> None:
 def test_write_to_view(name: str) -> None:
     """The gradient of the base knows what was written through its views."""
     written = 0
-    for case in [case for op in OVERLOADS[name] for case in all_cases(op)]:
+    differentiable = [op for op in OVERLOADS[name] if op.name != "aten::view.dtype"]  # bits have no slope
+    for case in [case for op in differentiable for case in all_cases(op)]:
         args, kwargs = case.arguments()
         leaf = args[0].detach().clone()
         if leaf.is_floating_point() or leaf.is_complex():

@@ -148,7 +148,7 @@ def test_layout(case: Case) -> None:
             results = case.call(*args, **kwargs)
         except jit.ShapeError:
             name = case.op.schema.name.removesuffix("_copy")
-            assert name in ("view", "view_as", "view_as_complex"), "only views may depend on strides"
+            assert name in ("view", "view_as", "view_as_complex", "_view_bytes"), "only views may depend on strides"
             continue
         for result, want in zip(results, expected, strict=True):
             assert_close(result, want)

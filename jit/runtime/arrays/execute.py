@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from jit.ir import dtypes
-from jit.ir.errors import Error
+from jit.ir.errors import Error, ShapeError
 from jit.ir.fitting import fitted
 from jit.ir.geometry import Geometry, broadcast_shapes
 from jit.ir.op import Op
@@ -137,7 +137,7 @@ def _run_on(library: ArrayLibrary, op: Op, values: Sequence[Any], state: Any) ->
 
 def _run_view(op: Op, values: Sequence[Any], state: Any, library: ArrayLibrary) -> list[Any]:
     source = values[0]
-    dtype = source.dtype if op.result is None else op.result_dtype(dtypes.from_numpy(source.dtype)).numpy
+    dtype = source.dtype if op.result is None else op.result_dtype(dtypes.from_numpy(source.dtype), values).numpy
     if op.is_absolute:
         return [arrays.window(source, _absolute(op, values), dtype)]
     facts = op, source.shape, source.strides, source.itemsize, dtype.itemsize, *values[1:]
@@ -145,6 +145,8 @@ def _run_view(op: Op, values: Sequence[Any], state: Any, library: ArrayLibrary) 
         layouts = _known_layouts(*facts)
     except TypeError:  # an argument that cannot be looked up, or one of a wrong type
         layouts = _layouts(*facts)
+    if dtype.itemsize > source.itemsize and isinstance(op.result, str) and arrays.address_of(source) % dtype.itemsize:
+        raise ShapeError(f"{op.schema.name}: the memory does not begin where an element of {dtype} may; call clone()")
     return [arrays.laid_out(source, layout, dtype) for layout in layouts]
 
 

@@ -131,6 +131,8 @@ def elements_shown(self_size: Any, self_stride: Any, size: Any, stride: Any, off
 
 VIEWS: dict[str, Any] = {
     "aten::view": lambda self, size: self.reshape(size),
+    "aten::view.dtype": lambda self, dtype: self.astype(np.float32).view(dtype.numpy),
+    "aten::_view_bytes": lambda self, dtype, old, new: self.astype(np.float32).view(dtype.numpy),
     "aten::reshape": lambda self, shape: self.reshape(shape),
     "aten::view_as": lambda self, other: self.reshape(other.shape),
     "aten::reshape_as": lambda self, other: self.reshape(other.shape),
