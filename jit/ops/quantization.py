@@ -165,8 +165,7 @@ def quantize_per_tensor(
     F: Ops, self: Tensor, scale: Tensor, zero_point: Tensor, quant_min: int, quant_max: int, dtype: DType
 ) -> Tensor:
     """The integers that stand for self, in a dtype of integers."""
-    _check_range(quant_min, quant_max)
-    return F._to_copy(F.clamp(F.round(self / scale) + zero_point, quant_min, quant_max), dtype=dtype)
+    return _integers(F, self, scale, zero_point, quant_min, quant_max, dtype)
 
 
 @quantize_per_tensor.onnx
@@ -190,7 +189,7 @@ def quantize_per_channel(
     F: Ops, self: Tensor, scales: Tensor, zero_points: Tensor, axis: int, quant_min: int, quant_max: int, dtype: DType
 ) -> Tensor:
     """The integers that stand for self, by a scale for each place along an axis."""
-    return F.quantize_per_tensor(self, *_along(F, self, scales, zero_points, axis), quant_min, quant_max, dtype)
+    return _integers(F, self, *_along(F, self, scales, zero_points, axis), quant_min, quant_max, dtype)
 
 
 @quantize_per_channel.onnx
@@ -214,7 +213,7 @@ def dequantize_per_tensor(
     F: Ops, self: Tensor, scale: Tensor, zero_point: Tensor, quant_min: int, quant_max: int
 ) -> Tensor:
     """The floats that integers stand for."""
-    return (F._to_copy(self, dtype=scale.dtype) - zero_point) * scale
+    return _numbers(F, self, scale, zero_point)
 
 
 @dequantize_per_tensor.onnx
@@ -237,7 +236,7 @@ def dequantize_per_channel(
     F: Ops, self: Tensor, scales: Tensor, zero_points: Tensor, axis: int, quant_min: int, quant_max: int
 ) -> Tensor:
     """The floats that integers stand for, by a scale for each place along an axis."""
-    return F.dequantize_per_tensor(self, *_along(F, self, scales, zero_points, axis), quant_min, quant_max)
+    return _numbers(F, self, *_along(F, self, scales, zero_points, axis))
 
 
 @dequantize_per_channel.onnx
@@ -253,6 +252,17 @@ def _() -> Iterator[Sample]:
     yield sample(few, _SCALES, _ZEROS, 0, -128, 127)
     yield sample(few, _SCALES, np.zeros(3, np.int32), -2, -8, 7, note="4 bits")
     yield sample(make(3, low=-1e6, high=1e6, dtype="int32"), _SCALES, np.zeros(3, np.int32), 0, -(2**31), 2**31 - 1)
+
+
+def _integers(
+    F: Ops, x: Tensor, scale: Tensor, zero_point: Tensor, quant_min: int, quant_max: int, dtype: DType
+) -> Tensor:
+    _check_range(quant_min, quant_max)
+    return F._to_copy(F.clamp(F.round(x / scale) + zero_point, quant_min, quant_max), dtype=dtype)
+
+
+def _numbers(F: Ops, x: Tensor, scale: Tensor, zero_point: Tensor) -> Tensor:
+    return (F._to_copy(x, dtype=scale.dtype) - zero_point) * scale
 
 
 # -- arguments ---------------------------------------------------------------------------------------------------

@@ -211,7 +211,7 @@ WRONG_CALL = re.compile(r"positional arg|missing \d|expected \d arg|required|not
 LEFT_OUT = {
     "__class__", "__init__", "__new__", "__init_subclass__", "__subclasshook__", "__getattribute__", "__setattr__",
     "__delattr__", "__dir__", "__sizeof__", "__getstate__", "__reduce__", "__class_getitem__", "__array__",
-    "__deepcopy__",
+    "__deepcopy__", "__torch_function__", "as_subclass",
     "__reduce_ex__", "_concrete", "_refuse_outside", "_leave", "_hold", "__format__", "__setitem__",
 }  # fmt: skip
 MEMBERS = sorted(set(dir(jit.Tensor)) - LEFT_OUT)

@@ -491,8 +491,8 @@ def test_an_error_by_sizes_can_be_exported_for_these_sizes():
 def test_an_error_of_python_code_can_be_exported_for_these_sizes():
     def f(x):
         try:
-            return jit.exp(x, out=jit.zeros(3))
-        except ValueError:
+            return x * float(x)
+        except jit.Error:
             return x
 
     assert jit.export_onnx(f, (jit.ones(4),)).verified

@@ -52,6 +52,10 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+SHOWING = ("input_and_view", "with_a_view", "of_the_weight")
+"""Functions whose results show other results or inputs: gradients of one are noted on the other, the long way."""
+
+
 def tensors_of(result: Any) -> list[Any]:
     if isinstance(result, dict):
         result = list(result.values())
@@ -92,7 +96,7 @@ def test_like_eager(name: str, mode: str, grown: bool) -> None:
                 assert steps(result) == steps(wanted)
             if mode == "argument":
                 assert_close(*(gradient(tensors, a) for tensors, a in ((found, x), (expected, same))), message=name)
-        assert traced._shortcuts.hits > taken
+        assert traced._shortcuts.hits > taken or (name in SHOWING and found[0].requires_grad)
 
 
 def steps(tensor: Any) -> list[int]:

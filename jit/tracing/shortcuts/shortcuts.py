@@ -80,6 +80,8 @@ def shortcut(call: TracedCall, recording: Recording) -> Shortcut | None:
     if recording.general and not isinstance(native, NativeAtSizes):  # nothing in it could be let be for other sizes
         return None
     keeps = _keeps(recording, owners)
+    if keeps and any(spec.kind in ("view", "input") for spec in recording.result.outputs):
+        return None  # what one result owes to another is noted the long way
     inputs = _inputs(items, owners, plan, native, keeps)
     wrapping = _wrapping(recording.result.structure == TENSOR, context.INFERENCE.get())
     if inputs is None or wrapping is None:
