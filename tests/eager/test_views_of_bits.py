@@ -70,3 +70,11 @@ def test_bits_have_no_gradient() -> None:
         y.view(jit.int32)[0] = 0
     (slope,) = jit.grad(y.sum(), [x])
     assert y.tolist() == [0, 3, 3] and slope.tolist() == [3, 3, 3]
+
+
+def test_a_traced_size_is_no_dtype() -> None:
+    traced = jit.trace(lambda x: (x * 2).view(x.shape[0] * 6) * x.shape[0])
+    for rows in (5, 6, 7, 9, 8, 4):
+        x = jit.randn(rows, 6)
+        assert jit.equal(traced(x), x.view(-1) * 2 * rows)
+    assert traced.misses == 2
