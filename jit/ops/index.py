@@ -169,6 +169,7 @@ softmin: nn.functional
 views
 view: Tensor
 reshape: jit Tensor
+_view_bytes: jit Tensor
 view_as: Tensor
 reshape_as: Tensor
 flatten: jit Tensor
@@ -722,6 +723,4 @@ quantize_per_tensor:
 quantize_per_channel:
 dequantize_per_tensor:
 dequantize_per_channel:
-views
-_view_bytes: jit Tensor
 """
