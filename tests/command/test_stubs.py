@@ -43,7 +43,7 @@ x.tahn()
 jit.cat(x, dim="0")
 jit.add(x)
 y: int = x.sum()
-x.view("2")
+x.view(2.5)
 """
 
 
