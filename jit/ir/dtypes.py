@@ -174,7 +174,7 @@ def as_dtype(value: Any) -> DType:
     if isinstance(value, str):
         return by_name(value)
     if hasattr(type(value), "__index__") or hasattr(type(value), "__float__"):  # of a traced one nothing is to be asked
-        raise DTypeError("a number is not a dtype; pass one such as jit.float32, or its name")
+        raise DTypeError(f"{type(value).__name__} is not a dtype; pass one such as jit.float32, or its name")
     python = {bool: bool_, int: int64, float: float64, complex: complex128}
     try:
         return python[value] if value in python else from_numpy(value)

@@ -169,7 +169,7 @@ softmin: nn.functional
 views
 view: Tensor
 reshape: jit Tensor
-_view_bytes: jit Tensor
+_view_bytes:
 view_as: Tensor
 reshape_as: Tensor
 flatten: jit Tensor

@@ -98,7 +98,7 @@ def _() -> Iterator[Sample]:
 
 
 @view("aten::_view_bytes(Tensor(a) self, ScalarType dtype, int old, int new) -> Tensor(a)", result="dtype",
-      grad=absent("bits have no slope"), onnx=absent("models cannot see elements as others"),
+      namespaces=(), grad=absent("bits have no slope"), onnx=absent("models cannot see elements as others"),
       scatter=lambda F, base, source, _, o, n: F._view_bytes(F.contiguous(source), base.dtype, n, o))  # fmt: skip
 def view_bytes(geometry: Geometry, dtype: DType, old: int, new: int) -> Geometry:
     """The same memory as elements of `new` bytes, not `old`; the last dim has more of them, or fewer."""

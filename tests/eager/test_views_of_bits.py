@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import jit
+from jit.ir import parse
+from jit.runtime.arrays.interpreter import Interpreter
 
 DTYPES = [jit.uint8, jit.int16, jit.float16, jit.bfloat16, jit.int32, jit.float32, jit.int64, jit.complex64, jit.uint32]
 
@@ -39,6 +41,16 @@ def test_what_cannot_be_seen_says_so() -> None:
         with pytest.raises(jit.ShapeError if words != "0-dim" else jit.DimError, match=words):
             refused()
     assert x.t().view(jit.int32).shape == (6, 4) and jit.ones(()).view(jit.int32).item() == 0x3F800000
+
+
+@pytest.mark.parametrize(("old", "new"), [(1, 8), (8, 1), (2, 4), (4, 2), (4, 8)])
+def test_a_graph_that_lies_about_bytes_shows_no_foreign_memory(old: int, new: int) -> None:
+    text = f"""graph(%x : Float(2, 8)) {{
+      %0 : Float(2, 8) = aten::_view_bytes[dtype=jit.float32, old={old}, new={new}](%x)
+      return (%0)
+    }}"""
+    with pytest.raises(jit.Error, match="do not take the 64 bytes there are"):
+        Interpreter(parse(text)).run(0, [np.ones((2, 8), np.float32)])
 
 
 def sign_off(x: Any) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -145,9 +146,17 @@ def _run_view(op: Op, values: Sequence[Any], state: Any, library: ArrayLibrary) 
         layouts = _known_layouts(*facts)
     except TypeError:  # an argument that cannot be looked up, or one of a wrong type
         layouts = _layouts(*facts)
-    if dtype.itemsize > source.itemsize and isinstance(op.result, str) and arrays.address_of(source) % dtype.itemsize:
-        raise ShapeError(f"{op.schema.name}: the memory does not begin where an element of {dtype} may; call clone()")
+    if isinstance(op.result, str):
+        _check_bytes(source, layouts[0], dtype)
     return [arrays.laid_out(source, layout, dtype) for layout in layouts]
+
+
+def _check_bytes(source: Any, layout: arrays.ViewLayout, dtype: Any) -> None:
+    """ShapeError unless elements of another dtype take the very bytes of `source`, and may begin where these do."""
+    if math.prod(layout.sizes) * dtype.itemsize != source.size * source.itemsize:
+        raise ShapeError(f"view: elements of {dtype} do not take the {source.size * source.itemsize} bytes there are")
+    if arrays.address_of(source) % min(dtype.itemsize, dtype.alignment):
+        raise ShapeError(f"view: the memory does not begin where an element of {dtype} may; call clone()")
 
 
 def _layouts(
