@@ -147,6 +147,7 @@ def export_graph(
         writer.check_target(path)
     export = _Export(graph, opset, stage)
     export.fallthrough = fallthrough
+    export.is_open = keep_initializers_as_inputs or updates_as_outputs
     export.take_inputs(input_names, output_names, initializers or {})
     export.take_axes(dynamic_axes or {}, output_names)
     with collector_resting():
@@ -201,6 +202,8 @@ class _Export:
         """Names of the results in the program."""
         self.fallthrough = False
         """Whether operators that ONNX does not know are written, too."""
+        self.is_open = False
+        """Whether runs may override parameters, of which nothing is a constant then."""
         self.updated: list[_ModelInput] = []
         """The inputs whose new values are outputs."""
         self.folded: list[onnx_ir.Value] = []
@@ -331,7 +334,7 @@ class _Export:
             return Scalar(g, KINDS[kind.name], lambda: number)
         known: Any = self.sized.copies[item.value].type
         value = g.new_value(known.dtype, known.shape, item.name)
-        if item.array is not None:
+        if item.array is not None and not self.is_open:
             value.const_value = g.tensor(item.array, item.name)
         proxy = g.stand_in(value, known.dtype, known.shape)
         for dim in item.axes:
@@ -418,6 +421,9 @@ class _Export:
         held = [item for item in self.inputs if item.array is not None]
         held = [item for item in held if self.values[self.sized.copies[item.value]].value.uses()]
         kept = [self.values[self.sized.copies[item.value]].value for item in held]
+        for item, value in zip(held, kept):
+            if value.const_value is None and item.array is not None:
+                value.const_value = self.g.tensor(item.array, item.name)
         open_to_runs = [value for item, value in zip(held, kept) if keep_as_inputs or item in self.updated]
         constants = [proxy.value for proxy in self.g.constants.values() if proxy.value.uses()]
         inputs = [self.values[self.sized.copies[item.value]].value for item in self.inputs if item.array is None]

@@ -6,6 +6,7 @@ from collections import Counter
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 
 import jit
@@ -161,3 +162,24 @@ def test_numbers_that_differ_in_the_last_digits_are_not_the_same():
     folding = ModelFolding([total.outputs[0]], 20, lambda array, name: size, lambda array, name: array, lambda value: 0)
     assert [node.op_type for node in folding.fold([*filled, total])] == ["ConstantOfShape", "ConstantOfShape", "Sum"]
     assert total.inputs[0] is total.inputs[2] is not total.inputs[1]
+
+
+@pytest.mark.parametrize("layer", [nn.LSTM, nn.GRU, nn.RNN])
+def test_states_of_zeros_that_runs_may_override_stay(layer, tmp_path):
+    class Network(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = layer(3, 4)
+            self.h, self.c = nn.Parameter(jit.zeros(1, 2, 4)), nn.Parameter(jit.zeros(1, 2, 4))
+
+        def forward(self, x):
+            return self.layer(x, (self.h, self.c) if layer is nn.LSTM else self.h)[0]
+
+    net, x = Network(), jit.randn(5, 2, 3)
+    jit.export_onnx(net, x, tmp_path / "m.onnx", keep_initializers_as_inputs=True)
+    session = onnxruntime.InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
+    other = jit.randn(1, 2, 4)
+    (found,) = session.run(None, {"x": x.numpy(), "h": other.numpy()})
+    with jit.no_grad():
+        net.h.copy_(other)
+        np.testing.assert_allclose(found, net(x).numpy(), rtol=1e-4, atol=1e-5)
