@@ -108,7 +108,10 @@ def _array_of(data: Any, dtype: dtypes.DType | None) -> Any:
         dtype = of_members or _default_dtype(array, isinstance(plain, (np.ndarray, np.generic)))
     elif not isinstance(plain, (np.ndarray, np.generic)):
         _check_held(array, dtype.numpy)
-    return with_known_dtype(np.array(array, dtype=dtype.numpy, order="C"))
+    try:
+        return with_known_dtype(np.array(array, dtype=dtype.numpy, order="C"))
+    except OverflowError as error:
+        raise UsageError(f"a number among these does not fit into {dtype.name}; pass a floating dtype") from error
 
 
 def _check_held(array: Any, dtype: Any) -> None:
