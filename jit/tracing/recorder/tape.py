@@ -35,7 +35,7 @@ class Tape:
         self.elemental: set[Value] = set()
         """Values whose sizes may depend on elements: results of operators that measure, and what is made of these."""
         self._numbers: dict[Any, Value] = {}
-        """What was computed of numbers since the innermost `apart` began: (kind, operands, attribute) -> its result."""
+        """Computations on numbers since the innermost `apart` began: (kind, operands, attribute) -> the result."""
         self._outer_backward = context.BACKWARD.get()
         """The backward that the function itself runs in."""
 
