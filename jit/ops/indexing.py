@@ -421,17 +421,17 @@ def _add_rows(m: Numpy, out: Array, index: Array, rows: Array) -> None:
     order = m.argsort(index, kind="stable")
     places = index[order]
     starts = m.flatnonzero(m.concatenate([[True], places[1:] != places[:-1]]))
-    out[places[starts]] += _sums_of_runs(m, rows, order, starts, out.dtype)
+    out[places[starts]] += _sums_of_runs(m, rows.astype(out.dtype, copy=False), order, starts)
 
 
 PASSES = 16
 """The rows of a run that are added one by one, all runs at a time: `reduceat` takes 25 ns for each of its sums."""
 
 
-def _sums_of_runs(m: Numpy, rows: Array, order: Array, starts: Array, dtype: Any) -> Any:
+def _sums_of_runs(m: Numpy, rows: Array, order: Array, starts: Array) -> Array:
     """The sums of the rows `order[starts[i]:starts[i + 1]]`, for all i."""
     counts = m.diff(m.concatenate([starts, [len(order)]]))
-    sums = rows[order[starts]].astype(dtype, copy=False)
+    sums = rows[order[starts]]
     for number in range(1, min(PASSES, int(counts.max()))):
         going = m.flatnonzero(counts > number)
         sums[going] += rows[order[starts[going] + number]]
@@ -439,7 +439,7 @@ def _sums_of_runs(m: Numpy, rows: Array, order: Array, starts: Array, dtype: Any
     if len(long):
         rest = m.repeat(counts > PASSES, counts) & (m.arange(len(order)) - m.repeat(starts, counts) >= PASSES)
         begins = m.concatenate([[0], m.cumsum(counts[long] - PASSES)[:-1]])
-        sums[long] += m.add.reduceat(rows[order[rest]], begins, axis=0, dtype=dtype)
+        sums[long] += m.add.reduceat(rows[order[rest]], begins, axis=0, dtype=sums.dtype)
     return sums
 
 
@@ -1324,7 +1324,7 @@ def _is_worth_choosing(self: Array, k: int, dim: int) -> bool:
     return self.dtype.kind in "fiu" and size >= 64 and 0 < k <= size // 4
 
 
-def _first_of_order(m: Numpy, self: Array, k: int, dim: int, largest: bool) -> Any:
+def _first_of_order(m: Numpy, self: Array, k: int, dim: int, largest: bool) -> Array | None:
     """The first k entries of `_ordered`, without sorting the rest; None if others are equal to the k-th, as it does not
     say then which of these come first."""
     at = wrap_dim(dim, self.ndim)

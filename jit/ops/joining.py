@@ -278,7 +278,7 @@ def _edges_added(m: Numpy, g: Array, rows: Array, size: int, dim: int, before: i
     """Sums along `dim` of the entries that come from the same of `size` rows. Those between the edges come from rows in
     a line; as many of an edge come from rows that are all others, or all the same."""
 
-    def along(places: Any) -> tuple[Any, ...]:
+    def along(places: slice | Array) -> tuple[slice | Array, ...]:
         return (slice(None),) * dim + (places,)
 
     end = g.shape[dim] - after

@@ -53,7 +53,7 @@ def _along_dims(m: Numpy, x: Array, steps: Sequence[Any], apply: Callable[[Any, 
     return x.copy() if y is x else m.ascontiguousarray(y)
 
 
-def _copies(places: Any, size: int) -> int | None:
+def _copies(places: Array, size: int) -> int | None:
     """The number of times that each of `size` entries is taken, one after the other, if it is the same for all."""
     times, rest = divmod(len(places), max(size, 1))
     return times if not rest and (places == np.arange(size).repeat(times)).all() else None
