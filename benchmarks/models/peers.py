@@ -80,7 +80,8 @@ def converted(value: Any, convert: Callable[[Any], Any]) -> Any:
     return convert(value)
 
 
-def _learning(lib: Any, task: Task, network: Any, wrap: Callable[[Any], Any], **options: Any) -> Call:
+def learning(lib: Any, task: Task, network: Any, wrap: Callable[[Any], Any], **options: Any) -> Call:
+    """A step of training on the example of the task, as its model makes it."""
     assert task.model.training is not None
     step = task.model.training(lib, network, wrap, **options)
     example = converted(task.arrays(), lib.from_numpy)
@@ -114,7 +115,7 @@ def torch_eager(task: Task) -> Call:
     torch = _torch(task)
     network = task.network(torch)
     if task.training:
-        return _learning(torch, task, network, _same, fused=True)
+        return learning(torch, task, network, _same, fused=True)
     return _inferring(torch, task.model.part(network), converted(task.arrays(), torch.from_numpy))
 
 
@@ -157,7 +158,7 @@ def torch_compile(task: Task) -> Call:
     torch = _torch(task)
     network = task.network(torch)
     if task.training:
-        return torch.compile(_learning(torch, task, network, _same))
+        return torch.compile(learning(torch, task, network, _same))
     importlib.import_module("torch._inductor.config").freezing = True
     compiled, inputs = torch.compile(task.model.part(network)), converted(task.arrays(), torch.from_numpy)
 
@@ -250,7 +251,7 @@ def jit_traced(task: Task) -> Call:
     jit = importlib.import_module("jit")
     network = task.network(jit)
     if task.training:
-        return _learning(jit, task, network, jit.trace)
+        return learning(jit, task, network, jit.trace)
     traced, inputs = jit.trace(task.model.part(network)), converted(task.arrays(), jit.from_numpy)
 
     def call() -> Any:
@@ -266,7 +267,7 @@ def jit_step(task: Task) -> Call:
     if not task.training:
         raise CannotDo
     jit = importlib.import_module("jit")
-    return jit.trace(_learning(jit, task, task.network(jit), _same))
+    return jit.trace(learning(jit, task, task.network(jit), _same))
 
 
 def learned_in_doubles(task: Task, steps: int) -> list[Any]:
