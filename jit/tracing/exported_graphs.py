@@ -75,7 +75,7 @@ def _cases(
 ) -> Iterator[tuple[Sequence[Any], list[Mapping[int, int]]]]:
     """Arguments to verify with, and the sizes, by input and dim, that are to be other than theirs."""
     inputs = [exported.axes.get(name, {}) for name in exported.report.inputs]
-    sizes = exported.sized.other_sizes()
+    sizes = next(exported.sized.other_sizes(), None)
     for item in ({}, *([sizes] if sizes else []), *wanted):
         if not isinstance(item, Mapping):
             yield item if isinstance(item, (tuple, list)) else (item,), [{} for _ in inputs]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -406,6 +407,13 @@ class _Case(NamedTuple):
     """Positional and keyword arguments; None for the recorded ones."""
     sizes: Sequence[Mapping[int, int]] | None = None
     """The sizes, by dim, that are other than those of the arguments, for each input of the model."""
+    call: int | None = None
+    """The number of the recorded call of which it is one; None of what the user wants."""
+
+    @property
+    def is_chosen(self) -> bool:
+        """Whether its sizes were chosen here, and others would do as well."""
+        return self.call is not None and self.sizes is not None
 
 
 def _verify(
@@ -419,16 +427,19 @@ def _verify(
         return
     call = calls[0]
     names = [name for name in exported.report.inputs if name not in exported.model.graph.initializers]
-    cases = list(_cases(exported, calls, program, names, wishes))
     watch = partial(_written, exported, program, names)
-    if stage > 0 or call.is_recorded:
-        runs = [_stage_run(program, stage, case.sizes, _examples(program, case)) for case in cases]
-        if stage == 0:
-            runs[: len(calls)] = [_run(call, case.given, watch) for case in cases[: len(calls)]]
-    else:
-        runs = [_run(call, _arguments(call, case), watch) for case in cases]
-        if any(recording.trace.scalars.left_open for recording in program.recordings):
-            runs += _of_other_data(call, watch)
+    is_recorded = stage > 0 or call.is_recorded
+
+    def run_of(case: _Case) -> tuple[list[Any], list[Any]]:
+        if stage > 0 or (is_recorded and (case.sizes is not None or case.call is None)):
+            return _stage_run(program, stage, case.sizes, _examples(program, case))
+        return _run(call, _arguments(call, case), watch)
+
+    cases, runs = _answered(_cases(exported, calls, names, wishes), run_of, program)
+    if exported.sized.axes and not any(case.is_chosen for case in cases):
+        exported.report.warnings.append("no other sizes near those of the arguments were found to verify with")
+    if not is_recorded and any(recording.trace.scalars.left_open for recording in program.recordings):
+        runs += _of_other_data(call, watch)
 
     def noisy(index: int) -> list[Any]:
         if stage > 0 or call.is_recorded:
@@ -478,22 +489,42 @@ def _copied(call: _ExportCall) -> Any:
     return _mapped((call.arguments, call.options), lambda t: _like(t, t._array.copy()))
 
 
-def _cases(
-    exported: Exported, calls: Sequence[_ExportCall], program: ExportedProgram, names: Sequence[str], wishes: Wishes
-) -> Iterator[_Case]:
+def _cases(exported: Exported, calls: Sequence[_ExportCall], names: Sequence[str], wishes: Wishes) -> Iterator[_Case]:
     """The recorded arguments; other sizes of every dynamic axis that the model is right for; what the user wants."""
-    yield from (_Case(_copied(call)) for call in calls)
-    sizes = exported.sized.other_sizes()
-    others = [_Case(_copied(call), _by_input(exported, names, sizes)) for call in calls if sizes]
-    others = others if len(calls) == 1 else [case for case in others if _is_answered(program, case)]
-    if sizes is None or (sizes and not others):
-        exported.report.warnings.append("no other sizes near those of the arguments were found to verify with")
-    yield from others
+    yield from (_Case(_copied(call), None, number) for number, call in enumerate(calls))
+    others = [_by_input(exported, names, sizes) for sizes in islice(exported.sized.other_sizes(), MOST_TRIED)]
+    for number, call in enumerate(calls):
+        yield from (_Case(_copied(call), sizes, number) for sizes in others)
     for item in wishes.inputs:
         if isinstance(item, Mapping):
             yield _Case(None, _by_input(exported, names, exported.sized.checked_sizes(item)))
         else:
             yield _Case((_as_arguments(item), calls[0].options))
+
+
+MOST_TRIED = 8
+"""The number of sizes among which one is looked for that the function takes."""
+
+
+def _answered(
+    cases: Iterator[_Case], run_of: Callable[[_Case], Any], program: ExportedProgram
+) -> tuple[list[_Case], list[tuple[list[Any], list[Any]]]]:
+    """The cases, each with its inputs and outputs; of the sizes that were chosen here, the first that a call takes."""
+    found: list[tuple[_Case, Any]] = []
+    done: set[int | None] = set()
+    for case in cases:
+        if case.is_chosen and case.call in done:
+            continue
+        try:
+            run = run_of(case)
+        except Error:  # tables of places end somewhere
+            if not case.is_chosen:
+                raise
+            continue
+        if not case.is_chosen or len(program.recordings) == 1 or _is_answered(program, case):
+            found.append((case, run))
+            done.update([case.call] if case.is_chosen else ())
+    return [case for case, _ in found], [run for _, run in found]
 
 
 def _is_answered(program: ExportedProgram, case: _Case) -> bool:
