@@ -14,7 +14,7 @@ from jit.export.verification import coarsened, with_tolerance
 from jit.ir import Graph, TensorType
 from jit.ir.errors import UsageError
 from jit.ir.types import GeneratorType
-from jit.passes import EXPORT, run
+from jit.passes import EXPORT, apply
 from jit.runtime.arrays.libraries import HOST, library_on
 
 from .exported_runs import Wishes, dtypes_in, of_sizes, run_stages, unknown_sizes
@@ -39,7 +39,7 @@ def exported_graph(
     arguments = _bound(graph, arguments, named)
     graph = graph.clone()
     with unknown_sizes(graph if options.get("dynamic_axes") else None):
-        run(graph, EXPORT)
+        apply(graph, EXPORT)
     exported = export_graph(graph, None, stage=stage, **options)
     if wishes is None:
         return exported

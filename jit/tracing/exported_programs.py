@@ -10,7 +10,6 @@ from jit.eager.tensors import Tensor
 from jit.ir import Graph
 from jit.ir.errors import ExportError
 from jit.ir.types import GeneratorType
-from jit.passes import CLEANUP, run
 from jit.runtime.arrays.libraries import HOST
 
 from .exported_results import left_out, names_of_results, return_numbers
@@ -59,18 +58,16 @@ def program_of(recordings: Sequence[Recording], stage: int, varies: bool) -> Exp
     if len(recordings) > 1:
         return _joined(recordings, varies)
     (recording,) = recordings
-    graph = _graph_of_any_size(recording) if varies else recording.graph().clone()
+    graph = recording.graph().clone() if recording.general and not varies else _graph_of(recording, varies)
     if stage == 0:  # what aliases need to be made anew, and gradients that are left behind, are no results
         return_numbers(graph, recording.result.structure, recording.result.count)
     captured = {capture.value.name: capture.owner for capture in recording.trace.captures.found}
     return ExportedProgram(recordings, graph, captured)
 
 
-def _graph_of_any_size(recording: Recording) -> Graph:
-    """The recorded graph, in which derivatives compute with the sizes of what they differentiate."""
-    graph = graph_of(recording.trace, one_size=False)
-    run(graph, CLEANUP)
-    return graph
+def _graph_of(recording: Recording, varies: bool) -> Graph:
+    """The recorded graph; if sizes vary, derivatives compute with the sizes of what they differentiate."""
+    return graph_of(recording.trace, one_size=not varies)
 
 
 def _joined(recordings: Sequence[Recording], varies: bool) -> ExportedProgram:
@@ -83,13 +80,12 @@ def _joined(recordings: Sequence[Recording], varies: bool) -> ExportedProgram:
         )
     graphs = []
     for recording in recordings:
-        graph = graph_of(recording.trace, one_size=not varies)
+        graph = _graph_of(recording, varies)
         return_numbers(graph, recording.result.structure, recording.result.count)
         graphs.append(graph)
     arguments = [object() for _ in recordings[0].positions]
     captures = ([capture.owner for capture in recording.trace.captures.found] for recording in recordings)
     graph, owners = join_paths(graphs, [[*arguments, *each] for each in captures])
-    run(graph, CLEANUP)
     behind = zip(graph.inputs[len(arguments) :], owners[len(arguments) :], strict=True)
     return ExportedProgram(recordings, graph, {value.name: owner for value, owner in behind})
 

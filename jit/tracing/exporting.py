@@ -26,7 +26,7 @@ from jit.export.writer import check_target
 from jit.ir import Graph, Value
 from jit.ir.collector import collector_resting
 from jit.ir.errors import AutogradError, Error, ExportError, UsageError
-from jit.passes import EXPORT, run
+from jit.passes import EXPORT, apply
 from jit.runtime.arrays.interpreter import Interpreter
 from jit.runtime.arrays.libraries import HOST, library_of, library_on
 
@@ -357,7 +357,7 @@ def _program(recordings: Sequence[Recording], stage: int, varies: bool) -> Expor
     with collector_resting():
         program = program_of(recordings, stage, varies)
         with unknown_sizes(program.graph if varies else None):
-            run(program.graph, EXPORT)
+            apply(program.graph, EXPORT)
     return program
 
 
