@@ -1,4 +1,4 @@
-"""`ExportedProgram`: what becomes a model, one recording of a function or several as one graph."""
+"""`ProgramToExport`: what becomes a model, one recording of a function or several as one graph."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .recordings.joined_paths import join_paths
 from .recordings.recording import Recording
 
 
-class ExportedProgram(NamedTuple):
+class ProgramToExport(NamedTuple):
     """A graph that is exported, and the recordings of which it was made."""
 
     recordings: Sequence[Recording]
@@ -44,7 +44,7 @@ class ExportedProgram(NamedTuple):
         return list(dict.fromkeys(remark for recording in self.recordings for remark in _forgotten(recording)))
 
 
-def program_of(recordings: Sequence[Recording], stage: int, varies: bool) -> ExportedProgram:
+def program_of(recordings: Sequence[Recording], stage: int, varies: bool) -> ProgramToExport:
     """The graph of one or several paths.
 
     Args:
@@ -62,7 +62,7 @@ def program_of(recordings: Sequence[Recording], stage: int, varies: bool) -> Exp
     if stage == 0:  # what aliases need to be made anew, and gradients that are left behind, are no results
         return_numbers(graph, recording.result.structure, recording.result.count)
     captured = {capture.value.name: capture.owner for capture in recording.trace.captures.found}
-    return ExportedProgram(recordings, graph, captured)
+    return ProgramToExport(recordings, graph, captured)
 
 
 def _graph_of(recording: Recording, varies: bool) -> Graph:
@@ -70,7 +70,7 @@ def _graph_of(recording: Recording, varies: bool) -> Graph:
     return graph_of(recording.trace, one_size=not varies)
 
 
-def _joined(recordings: Sequence[Recording], varies: bool) -> ExportedProgram:
+def _joined(recordings: Sequence[Recording], varies: bool) -> ProgramToExport:
     """The graph that takes each of several paths where it is right."""
     names = {tuple(names_of_results(recording.result.structure)) for recording in recordings}
     if len(names) > 1:
@@ -87,7 +87,7 @@ def _joined(recordings: Sequence[Recording], varies: bool) -> ExportedProgram:
     captures = ([capture.owner for capture in recording.trace.captures.found] for recording in recordings)
     graph, owners = join_paths(graphs, [[*arguments, *each] for each in captures])
     behind = zip(graph.inputs[len(arguments) :], owners[len(arguments) :], strict=True)
-    return ExportedProgram(recordings, graph, {value.name: owner for value, owner in behind})
+    return ProgramToExport(recordings, graph, {value.name: owner for value, owner in behind})
 
 
 def _forgotten(recording: Recording) -> Iterator[str]:
@@ -103,4 +103,4 @@ def _forgotten(recording: Recording) -> Iterator[str]:
         yield f"the model leaves out what the function sets {', '.join(kept)} to, and goes on with what was there"
 
 
-__all__ = ["ExportedProgram", "program_of"]
+__all__ = ["ProgramToExport", "program_of"]

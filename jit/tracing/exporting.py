@@ -32,7 +32,7 @@ from jit.runtime.arrays.libraries import HOST, library_of, library_on
 
 from .comparing import shaken
 from .exported_graphs import exported_graph
-from .exported_programs import ExportedProgram, program_of
+from .exported_programs import ProgramToExport, program_of
 from .exported_results import arrays_of, names_of_results
 from .exported_runs import Wishes, dtypes_in, of_sizes, run_stages, unknown_sizes
 from .function import TracedFunction
@@ -204,7 +204,7 @@ def _calls(function: Any, owner: Any, args: Any, kwargs: Mapping[str, Any] | Non
 
 
 def _kinds(arguments: Any) -> Any:
-    """What is the same in all calls that one model answers."""
+    """All that is the same in the calls that one model answers."""
     leaves, structure = flatten(arguments)
     return structure, [kind_of(leaf) for leaf in leaves], sharing_of(leaves)
 
@@ -352,7 +352,7 @@ def _differentiate(recording: Recording, result: Any, arguments: Sequence[Tensor
         outputs = [g for g in found if g is not None and g.requires_grad]
 
 
-def _program(recordings: Sequence[Recording], stage: int, varies: bool) -> ExportedProgram:
+def _program(recordings: Sequence[Recording], stage: int, varies: bool) -> ProgramToExport:
     """The recorded paths as one graph, simplified, with the results of the function alone."""
     with collector_resting():
         program = program_of(recordings, stage, varies)
@@ -365,7 +365,7 @@ def _program(recordings: Sequence[Recording], stage: int, varies: bool) -> Expor
 
 
 @collector_resting()
-def _exported(program: ExportedProgram, **options: Any) -> Exported:
+def _exported(program: ProgramToExport, **options: Any) -> Exported:
     graph, known = program.graph, program.initializers()
     hints = _names_of_gradients(graph, known, options) if options["stage"] == 1 else []
     hints = names_of_results(program.structure) if options["stage"] == 0 else hints
@@ -417,7 +417,7 @@ class _Case(NamedTuple):
 
 
 def _verify(
-    exported: Exported, calls: Sequence[_ExportCall], program: ExportedProgram, stage: int, wishes: Wishes
+    exported: Exported, calls: Sequence[_ExportCall], program: ProgramToExport, stage: int, wishes: Wishes
 ) -> None:
     if exported.fell:
         exported.report.warnings.append("runtimes do not know all of its operators, so the outputs were not compared")
@@ -479,7 +479,7 @@ def _run(call: _ExportCall, given: Any, watch: Callable[[list[Any]], list[Any]])
         return before, outputs + arrays_of(watch(tensors))
 
 
-def _written(exported: Exported, program: ExportedProgram, names: Sequence[str], given: Sequence[Any]) -> list[Any]:
+def _written(exported: Exported, program: ProgramToExport, names: Sequence[str], given: Sequence[Any]) -> list[Any]:
     """The tensors whose new values are outputs of the model: captured ones, or among those that are given."""
     return [{**program.captured, **dict(zip(names, given, strict=False))}[name] for name in exported.updated]
 
@@ -507,7 +507,7 @@ MOST_TRIED = 8
 
 
 def _answered(
-    cases: Iterator[_Case], run_of: Callable[[_Case], Any], program: ExportedProgram
+    cases: Iterator[_Case], run_of: Callable[[_Case], Any], program: ProgramToExport
 ) -> tuple[list[_Case], list[tuple[list[Any], list[Any]]]]:
     """The cases, each with its inputs and outputs; of the sizes that were chosen here, the first that a call takes."""
     found: list[tuple[_Case, Any]] = []
@@ -527,7 +527,7 @@ def _answered(
     return [case for case, _ in found], [run for _, run in found]
 
 
-def _is_answered(program: ExportedProgram, case: _Case) -> bool:
+def _is_answered(program: ProgramToExport, case: _Case) -> bool:
     """Whether a program of several paths has one for a case: elements of other sizes may be other numbers."""
     try:
         _stage_run(program, 0, case.sizes, _examples(program, case))
@@ -549,7 +549,7 @@ def _arguments(call: _ExportCall, case: _Case) -> Any:
     return unflatten(structure, list(map(_resized, leaves, case.sizes)))
 
 
-def _examples(program: ExportedProgram, case: _Case) -> Sequence[Any]:
+def _examples(program: ProgramToExport, case: _Case) -> Sequence[Any]:
     """The arrays of a case that a recording takes for its arguments, in their own sizes."""
     first = program.recordings[0]
     if case.given is None:
@@ -586,7 +586,7 @@ def _resized(tensor: Tensor, sizes: Mapping[int, int]) -> Tensor:
 
 
 def _stage_run(
-    program: ExportedProgram,
+    program: ProgramToExport,
     stage: int,
     sizes: Sequence[Mapping[int, int]] | None,
     examples: Sequence[Any],
@@ -618,7 +618,7 @@ def _stage_run(
     return list(feed.values()), run_stages(program.graph, inputs)
 
 
-def _intermediates(exported: Exported, program: ExportedProgram, index: int) -> dict[str, Any]:
+def _intermediates(exported: Exported, program: ProgramToExport, index: int) -> dict[str, Any]:
     """The values inside the model for the recorded arguments (nothing for other sizes)."""
     if index or len(program.graph.stages) > 1:
         return {}

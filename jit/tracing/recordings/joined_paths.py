@@ -44,9 +44,9 @@ class _Path:
 
     nodes: list[Node]
     results: list[Any]
-    """What it returns, then the new values of all inputs that some path writes to."""
+    """The values that it returns, then the new ones of all inputs that some path writes to."""
     known: dict[Value, Value]
-    """Its values -> those of the graph that is being written."""
+    """Values of this path -> those of the graph that is being written."""
     met: dict[Any, int] = field(default_factory=dict)
     """The number of nodes of each kind and operands that it has come by in this graph."""
 
@@ -83,7 +83,7 @@ class _Path:
         )
 
     def key(self, node: Node) -> Any:
-        """The key under which equal nodes of several paths are found: what is computed, and the how many-eth time."""
+        """The key under which equal nodes of several paths are found: what is computed, and how often it was before."""
         constants = map_template(_frozen, (node.args, tuple(sorted(node.attributes.items()))))
         same = (node.kind, tuple(self.known[value] for value in node.inputs), constants)
         self.met[same] = self.met.get(same, 0) + 1
