@@ -215,7 +215,7 @@ class _Call:
 
 def _plan(what: What, values: Sequence[Any]) -> _Call | None:
     """The call that computes an operator or a formula for arguments like these; None if there is not one for all."""
-    from jit.passes import OPTIMIZE, run
+    from jit.passes import OPTIMIZE, apply
     from jit.passes.support.builder import GraphBuilder
     from jit.runtime.kernels.fusion import supports
     from jit.runtime.plans.plan import PlannedEngine
@@ -227,7 +227,7 @@ def _plan(what: What, values: Sequence[Any]) -> _Call | None:
         operands = [F.wrap(graph.add_input(_type(v))) if type(v) is np.ndarray else v for v in values]
         results = F.call(what, operands) if isinstance(what, Op) else _written(F, *what, operands)
         graph.set_return([_returned(r) for r in (results if isinstance(results, (list, tuple)) else [results])])
-        run(graph, OPTIMIZE, options={"distribute": kernels, "fuse": kernels})
+        apply(graph, OPTIMIZE, options={"distribute": kernels, "fuse": kernels})
         plan = PlannedEngine(graph)
     except Exception:  # whatever it is that cannot be compiled, numpy computes it
         return None

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 from jit.ir import dtypes
 from jit.ir.control import IF, LOOP, SCAN, carried, scanned
 from jit.ir.graph import Graph, Node, Value
-from jit.ir.types import ScalarType, TensorType
+from jit.ir.types import GeneratorType, ScalarType, TensorType
 
 from . import peephole
 from .builder import OnnxBuilder, OnnxCall
-from .proxies import KINDS, OnnxProxy, Scalar, Unsupported
+from .proxies import OnnxProxy, Scalar, Unsupported
 
 if TYPE_CHECKING:
     import onnx_ir
@@ -83,7 +83,13 @@ def subgraphs_of(node: onnx_ir.Node) -> Iterator[onnx_ir.Graph]:
 
 
 def _settle(converter: Converter, node: Node) -> None:
-    """Let numbers that sub-graphs use be written outside, where all of them see these."""
+    """Let numbers that sub-graphs use be written outside, where all of them see these.
+
+    Raises:
+        Unsupported: It gives what no sub-graph of ONNX can give.
+    """
+    if any(isinstance(value.type, GeneratorType) for value in node.outputs):
+        raise Unsupported("it draws random numbers in a branch; draw them outside")
     for value in node.inputs:
         found = converter.values.get(value)
         if isinstance(found, Scalar):
@@ -163,9 +169,9 @@ def _single(g: OnnxBuilder, condition: OnnxProxy) -> OnnxProxy:
 def _written(
     converter: Converter, name: str, inputs: Sequence[Any], attributes: list[Any], outputs: Sequence[Value]
 ) -> list[OnnxProxy]:
-    types = [value.type.dtype if isinstance(value.type, TensorType) else KINDS["int"] for value in outputs]
-    if any(not isinstance(value.type, TensorType) for value in outputs):
-        raise Unsupported("it draws random numbers in a branch; draw them outside")
+    types = [value.type.dtype for value in outputs if isinstance(value.type, TensorType)]
+    if len(types) < len(outputs):
+        raise Unsupported("it gives a number; give a tensor")
     call = OnnxCall(name, list(inputs), {}, len(outputs))
     return list(converter.g.node(call, attributes, types))
 

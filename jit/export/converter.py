@@ -366,7 +366,7 @@ class Converter:
 
 DATA_DEPENDENT = (
     "Python decided on the contents of a tensor, and the model would go the traced way for all data; "
-    "compute both sides and choose with where(), or use jit.cond()"
+    "compute both sides and choose with where(), use jit.cond(), or show the other way, too, with branches=[arguments]"
 )
 CAUGHT = "and the model would go the traced way for all data; check the operands beforehand, or choose with where()"
 SIZE_DEPENDENT = (

@@ -22,14 +22,14 @@ from jit.ir.op import find
 from jit.ir.sizes import SizeExpr, SizeSymbol, deciding
 from jit.ir.types import GeneratorType, HandleType, ScalarType, TensorType, Type, UndefinedType
 
-from . import peephole, writer
+from . import peephole, rotary, writer
 from .axes import Axis, DynamicAxes, axes_of
 from .builder import OnnxBuilder
 from .control import every_node, subgraphs_of
 from .converter import Converter, ExportProblem, explain, symbolic_of
 from .folding import ModelFolding
 from .naming import Names, is_numbered, path, short
-from .opsets import ELEMENT_TYPES, IR_VERSIONS, check_opset, dtype_of
+from .opsets import ELEMENT_TYPES, IR_VERSIONS, KERNELS, check_opset, dtype_of
 from .outlining import DOMAIN, SINCE, Outlining
 from .proxies import KINDS, Missing, OnnxProxy, Scalar
 from .registration import registered
@@ -154,6 +154,7 @@ def export_graph(
         export.convert(updates_as_outputs, output_hints)
         if fold and stage == 0 and not keep_initializers_as_inputs and not updates_as_outputs:
             export.fold()
+        export.join_rotations()
         export.name_outputs(output_names)
         made = export.finish(keep_initializers_as_inputs, dict(metadata or {}), graph_name, functions or {})
     if path is not None:
@@ -310,6 +311,13 @@ class _Export:
         folding = ModelFolding(self.outputs, self.g.opset, self._folded_constant, self.g.tensor, self._element_of)
         self.nodes = peephole.simplify(folding.fold(self.nodes), self.outputs, self._constant, self.g.opset)
         self.changed = set(folding.changed)
+
+    def join_rotations(self) -> None:
+        """Let rotated places be one operator, where there is a kernel for it."""
+        opsets, types = KERNELS[rotary.NAME]
+        if self.g.opset in opsets:
+            kinds = [ELEMENT_TYPES[dtype] for dtype in types]
+            self.nodes = rotary.join_rotations(self.nodes, self.outputs, self._constant, kinds)
 
     def _constant(self, array: np.ndarray[Any, Any]) -> onnx_ir.Value:
         return self.g.constant(array).value

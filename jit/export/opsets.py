@@ -42,6 +42,7 @@ def _without_underscore(name: str) -> str:
 
 KERNELS: dict[str, tuple[range, tuple[DType, ...]]] = {
     "RMSNormalization": (range(23, 27), (dtypes.float32, dtypes.float16)),
+    "RotaryEmbedding": (range(23, 27), (dtypes.float32, dtypes.float16)),
     "Attention": (range(23, 24), (dtypes.float32, dtypes.float16)),
     "TensorScatter": (range(24, 27), (dtypes.float32, dtypes.float16, dtypes.float64, dtypes.int64, dtypes.int32)),
     "CumProd": (range(26, 27), (dtypes.float32, dtypes.float64, dtypes.int64, dtypes.int32)),

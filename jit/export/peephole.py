@@ -54,7 +54,7 @@ def simplify(
             _join(node, outputs, constant, opset)
         if _does_nothing(node) and not (constant is None and node.outputs[0] in outputs):
             _bypass(node, outputs)
-    return _used(nodes, outputs)
+    return used_nodes(nodes, outputs)
 
 
 def _join(node: onnx_ir.Node, outputs: Values, constant: Constant, opset: int) -> None:
@@ -122,7 +122,7 @@ def _reduce_at_once(node: onnx_ir.Node) -> None:
 
 def _makes(node: onnx_ir.Node, axes: list[int]) -> bool:
     """Whether an Unsqueeze makes the dims that a reduction has dropped."""
-    dims, made = _dims(node.outputs[0]), _axes(node)
+    dims, made = dims_of(node.outputs[0]), _axes(node)
     if dims is None or made is None:
         return False
     return {axis % len(dims) for axis in made} == {axis % len(dims) for axis in axes}
@@ -130,14 +130,14 @@ def _makes(node: onnx_ir.Node, axes: list[int]) -> bool:
 
 def _drops(node: onnx_ir.Node, x: onnx_ir.Value, axes: list[int]) -> bool:
     """Whether a Reshape or Squeeze of x drops some dims, of size 1, and does nothing else."""
-    dims = _dims(x)
+    dims = dims_of(x)
     if dims is None:
         return False
     dropped = {axis % len(dims) for axis in axes}
     if node.op_type == "Squeeze":
         return (_axes(node) or []) != [] and {axis % len(dims) for axis in _axes(node) or ()} == dropped
     rest = [size for dim, size in enumerate(dims) if dim not in dropped]
-    sizes = _numbers(node, 1)
+    sizes = numbers_of(node, 1)
     if sizes is None or len(sizes) != len(rest) or "allowzero" in node.attributes or sizes.count(-1) > 1:
         return False
     wanted = [dims[at] if size == 0 and at < len(dims) else size for at, size in enumerate(sizes)]
@@ -149,11 +149,11 @@ def _reshape_at_once(node: onnx_ir.Node) -> None:
     before = _producer(node)
     if before is None or before.domain or before.op_type not in ("Reshape", "Unsqueeze", "Squeeze", "Flatten"):
         return
-    sizes, source = _numbers(node, 1), before.inputs[0]
+    sizes, source = numbers_of(node, 1), before.inputs[0]
     assert source is not None
     if sizes is None or "allowzero" in node.attributes:
         return
-    old, new = _dims(source), _dims(before.outputs[0])
+    old, new = dims_of(source), dims_of(before.outputs[0])
     taken = [at for at, size in enumerate(sizes) if size == 0]
     if not taken or (old is not None and new is not None and all(old[at : at + 1] == new[at : at + 1] for at in taken)):
         node.replace_input_with(0, source)
@@ -164,7 +164,7 @@ def _unsqueeze_at_once(node: onnx_ir.Node, constant: Constant) -> None:
     before = _producer(node)
     if before is None or before.op_type != "Unsqueeze" or before.domain or "axes" in node.attributes:
         return
-    inner, outer, dims = _axes(before), _axes(node), _dims(node.outputs[0])
+    inner, outer, dims = _axes(before), _axes(node), dims_of(node.outputs[0])
     if inner is None or outer is None or dims is None:
         return
     outer = [axis % len(dims) for axis in outer]
@@ -181,7 +181,7 @@ def _pad_within(node: onnx_ir.Node, outputs: Values) -> None:
     before = _producer(node)
     if before is None or before.op_type != "Pad" or before.domain or not _is_alone(before, outputs):
         return
-    pads, dims = _zeros_beside(before), _dims(before.outputs[0])
+    pads, dims = _zeros_beside(before), dims_of(before.outputs[0])
     if pads is None or dims is None or "auto_pad" in node.attributes:
         return
     given, rank = node.attributes.get("pads"), len(dims)
@@ -204,7 +204,7 @@ def _zeros_beside(pad: onnx_ir.Node) -> list[int] | None:
         return list(pad.attributes["pads"].as_ints()) if given is None or given.as_float() == 0 else None
     value = pad.inputs[2] if len(pad.inputs) > 2 else None
     is_zero = value is None or (value.const_value is not None and not np.any(value.const_value.numpy()))
-    return _numbers(pad, 1) if is_zero else None
+    return numbers_of(pad, 1) if is_zero else None
 
 
 def _begin_with_zeros(node: onnx_ir.Node) -> None:
@@ -285,7 +285,7 @@ def _bypass(node: onnx_ir.Node, outputs: Values) -> None:
     outputs[:] = [source if value is output else value for value in outputs]
 
 
-def _used(nodes: list[onnx_ir.Node], outputs: Values) -> list[onnx_ir.Node]:
+def used_nodes(nodes: list[onnx_ir.Node], outputs: Values) -> list[onnx_ir.Node]:
     """Case 5: without the nodes that lead nowhere."""
     wanted = set(outputs)
     kept = []
@@ -309,14 +309,14 @@ def _is_alone(node: onnx_ir.Node, outputs: Values) -> bool:
     return len(output.uses()) == 1 and output not in outputs
 
 
-def _dims(value: onnx_ir.Value) -> list[Any] | None:
+def dims_of(value: onnx_ir.Value) -> list[Any] | None:
     """The sizes of a tensor: numbers and texts; unknown ones are like no other."""
     if value.shape is None:
         return None
     return [dim if isinstance(dim, int) else dim.value or object() for dim in value.shape]
 
 
-def _numbers(node: onnx_ir.Node, index: int) -> list[int] | None:
+def numbers_of(node: onnx_ir.Node, index: int) -> list[int] | None:
     """The numbers in a constant operand."""
     value = node.inputs[index] if index < len(node.inputs) else None
     known = None if value is None else value.const_value
@@ -326,10 +326,13 @@ def _numbers(node: onnx_ir.Node, index: int) -> list[int] | None:
 def _axes(node: onnx_ir.Node) -> list[int] | None:
     """The `axes` of a node, an attribute once and an operand now; None where they are left out, or not known."""
     given = node.attributes.get("axes")
-    return _numbers(node, 1) if given is None else list(given.as_ints())
+    return numbers_of(node, 1) if given is None else list(given.as_ints())
 
 
 def _order(node: onnx_ir.Node) -> list[int] | None:
     """The `perm` of a Transpose; None where it is left to its default."""
     given = node.attributes.get("perm")
     return None if given is None else list(given.as_ints())
+
+
+__all__ = ["Constant", "Values", "dims_of", "numbers_of", "simplify", "used_nodes"]

@@ -81,9 +81,9 @@ class SizedGraph:
         """Whether the model is right for these sizes of the axes, by their names."""
         return self._are_right({symbol: sizes[axis.name] for symbol, axis in self.axes.items()})
 
-    def other_sizes(self) -> dict[str, int] | None:
-        """Other sizes that the model is right for, by the names of the axes, if any are near the recorded ones."""
-        return next(map(self._by_name, filter(self._are_right, self._near())), None)
+    def other_sizes(self) -> Iterator[dict[str, int]]:
+        """Other sizes that the model is right for, by the names of the axes, near the recorded ones."""
+        return map(self._by_name, filter(self._are_right, self._near())) if self.axes else iter(())
 
     def checked_sizes(self, wanted: Mapping[str, int]) -> dict[str, int]:
         """Sizes of the axes by their names; the recorded ones of those that are not among `wanted`.

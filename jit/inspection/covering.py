@@ -22,7 +22,7 @@ from jit.ir.graph import map_template
 from jit.ir.tables import html_table
 from jit.ir.types import GeneratorType
 from jit.ops import catalog
-from jit.passes import EXPORT, run
+from jit.passes import EXPORT, apply
 from jit.tracing.exporting import unwrapped
 from jit.tracing.function import TracedFunction
 from jit.tracing.surroundings.snapshots import preserved
@@ -170,7 +170,7 @@ def _obstacles(traced: TracedFunction, opset: int) -> dict[str, str]:
     """Why operators cannot be exported, by kind."""
     graph = traced.graph.clone()
     try:
-        run(graph, EXPORT)
+        apply(graph, EXPORT)
         return {problem.inside or problem.op: f"no: {problem.reason}" for problem in problems_of(graph, opset)}
     except Error as error:
         return {node.kind: f"no: {error}" for node in traced.graph.nodes}

@@ -26,6 +26,7 @@ from typing import Any
 
 from .dtypes import bool_
 from .graph import Graph, Node, Value
+from .sizes import SizeExpr
 from .types import BOOL, TensorType, Type
 
 IF, LOOP, SCAN = "prim::If", "prim::Loop", "prim::Scan"
@@ -76,13 +77,39 @@ def output_types(node: Node, found: Sequence[Sequence[Type | None]] | None = Non
         found: The types of what each sub-graph gives, unless they are those that these declare.
     """
     given = [[v.type if isinstance(v, Value) else None for v in g.outputs] for g in node.subgraphs]
-    first: list[Type | None] = list((found or given)[0])
+    first, *others = map(list, found or given)
     if node.kind == IF:
-        return first
+        pairs = zip(first, *others, (value.type for value in node.outputs))
+        return [None if a is None or b is None else common_type(a, b, declared) for a, b, declared in pairs]
     length = _length(node)
     return [
         type if at < carried(node) or type is None else stacked(type, length) for at, type in enumerate(first)
     ]  # fmt: skip
+
+
+def common_type(a: Type, b: Type, declared: Type | None = None) -> Type:
+    """The type of what is of one of two types, of one dtype and as many dims: sizes that differ are not known.
+
+    Args:
+        a: One.
+        b: The other.
+        declared: What is said of it elsewhere: sizes that are known there do not differ.
+    """
+    if not isinstance(a, TensorType) or not isinstance(b, TensorType):
+        return a
+    shapes = [type.shape for type in (a, b, declared) if isinstance(type, TensorType) and type.shape is not None]
+    if not shapes:
+        return a
+    unknown = (None,) * len(shapes[0])
+    sides = zip(a.shape or unknown, b.shape or unknown)
+    fixed = declared.shape if isinstance(declared, TensorType) and declared.shape is not None else unknown
+    sizes = (m if size is not None or _is_same(m, n) else None for (m, n), size in zip(sides, fixed))
+    return TensorType(a.dtype, tuple(sizes), None, a.device)
+
+
+def _is_same(m: Any, n: Any) -> bool:
+    """Whether two sizes are the same number or expression; nobody is asked whether they are equal by chance."""
+    return bool(m.is_same(n)) if type(m) is SizeExpr else type(n) is not SizeExpr and m == n
 
 
 def _length(node: Node) -> Any:

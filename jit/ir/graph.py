@@ -141,6 +141,18 @@ def map_template(function: Callable[[Any], Any], template: Any) -> Any:
     return function(template)
 
 
+def _filled(template: Any, values: Sequence[Value], lookup: Callable[[Value], Any] | None) -> Any:
+    """`template` with values in the places of Refs, or what `lookup` finds for them: `map_template`, without calls."""
+    if isinstance(template, Ref):
+        value = values[template.index]
+        return value if lookup is None else lookup(value)
+    if isinstance(template, (tuple, list)):
+        return tuple([_filled(item, values, lookup) for item in template])
+    if isinstance(template, dict):
+        return {key: _filled(item, values, lookup) for key, item in template.items()}
+    return template
+
+
 def leaves(template: Any) -> Iterator[Any]:
     """The leaves of a template, left to right."""
     if isinstance(template, (tuple, list)):
@@ -209,14 +221,7 @@ class Node:
 
     def resolve(self, template: Any, lookup: Callable[[Value], Any] | None = None) -> Any:
         """`template` with every Ref replaced by the input it stands for, or by `lookup(input)`."""
-
-        def fill(leaf: Any) -> Any:
-            if not isinstance(leaf, Ref):
-                return leaf
-            value = self.inputs[leaf.index]
-            return value if lookup is None else lookup(value)
-
-        return map_template(fill, template)
+        return _filled(template, self.inputs._values, lookup)
 
     @property
     def operands(self) -> tuple[Any, ...]:
@@ -537,7 +542,9 @@ class Graph:
         """Insert a copy of `node` (of this or another graph) whose inputs go through `mapping`; extends `mapping`."""
 
         inputs = [mapping.get(value, value) for value in node.inputs]
-        attributes = {key: item.clone() if isinstance(item, Graph) else item for key, item in node.attributes.items()}
+        attributes = node.attributes
+        if attributes and any(isinstance(item, Graph) for item in attributes.values()):
+            attributes = {key: x.clone() if isinstance(x, Graph) else x for key, x in attributes.items()}
         if all(isinstance(value, Value) for value in inputs):
             made = Node(None, node.kind, node.args, attributes, inputs)
         else:  # constants have taken the place of some

@@ -99,21 +99,41 @@ def run(
       return (%0)
     }
     """
+    start, functions = graph.clone(), [_bound(name, options or {}) for name in passes]
+    done = apply(graph, passes, dump, options)
+    return [Result(*each, _replayer(start, functions[: index + 1])) for index, each in enumerate(done)]
+
+
+def apply(
+    graph: Graph,
+    passes: Sequence[str],
+    dump: str | os.PathLike[str] | None = None,
+    options: Mapping[str, Mapping[str, Any]] | None = None,
+) -> list[tuple[str, bool, float]]:
+    """Run `passes` as `run` does, where nobody asks for the graphs in between: none is copied for them.
+
+    Args:
+        graph: A valid graph.
+        passes: Names of passes.
+        dump: A folder for the graph before and after every pass; `$JIT_DUMP` unless given.
+        options: By name of a pass, keyword arguments for it.
+
+    Returns:
+        For each pass its name, whether it found anything to do, and the milliseconds that it took.
+    """
     functions = [_bound(name, options or {}) for name in passes]
     folder = dump or os.environ.get("JIT_DUMP") or None
     checked = os.environ.get("JIT_VERIFY", "") not in ("", "0")
-    start = graph.clone()
     _check(graph, "the graph was invalid before any pass ran", checked)
     _write(graph, "input", folder)
-    results = []
-    for index, (name, function) in enumerate(zip(passes, functions, strict=True)):
+    done = []
+    for name, function in zip(passes, functions, strict=True):
         began = time.perf_counter()
         changed = function(graph)
-        milliseconds = 1000 * (time.perf_counter() - began)
-        results.append(Result(name, changed, milliseconds, _replayer(start, functions[: index + 1])))
+        done.append((name, changed, 1000 * (time.perf_counter() - began)))
         _check(graph, f"the pass {name} left an invalid graph", checked)
         _write(graph, name, folder)
-    return results
+    return done
 
 
 def find_pass(name: str) -> Callable[..., bool]:

@@ -30,6 +30,8 @@ def dce(graph: Graph, by_sizes: bool = False) -> bool:
     effectful: set[int] = set()  # ids of the graphs that must run
     for inner in reversed(with_subgraphs(graph)):  # inner ones first: their effects decide about the node around them
         for node in inner.reversed_nodes:
+            if inner is graph and any(value.uses for value in node.outputs):
+                continue  # it stays, and nobody asks whether the whole graph must run
             inside = any(id(part) in effectful for part in node.subgraphs)
             if inside or has_effects(node) or may_raise(node) or (by_sizes and _looks_at_sizes(node)):
                 effectful.add(id(inner))

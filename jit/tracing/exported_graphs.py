@@ -14,7 +14,7 @@ from jit.export.verification import coarsened, with_tolerance
 from jit.ir import Graph, TensorType
 from jit.ir.errors import UsageError
 from jit.ir.types import GeneratorType
-from jit.passes import EXPORT, run
+from jit.passes import EXPORT, apply
 from jit.runtime.arrays.libraries import HOST, library_on
 
 from .exported_runs import Wishes, dtypes_in, of_sizes, run_stages, unknown_sizes
@@ -39,7 +39,7 @@ def exported_graph(
     arguments = _bound(graph, arguments, named)
     graph = graph.clone()
     with unknown_sizes(graph if options.get("dynamic_axes") else None):
-        run(graph, EXPORT)
+        apply(graph, EXPORT)
     exported = export_graph(graph, None, stage=stage, **options)
     if wishes is None:
         return exported
@@ -75,7 +75,7 @@ def _cases(
 ) -> Iterator[tuple[Sequence[Any], list[Mapping[int, int]]]]:
     """Arguments to verify with, and the sizes, by input and dim, that are to be other than theirs."""
     inputs = [exported.axes.get(name, {}) for name in exported.report.inputs]
-    sizes = exported.sized.other_sizes()
+    sizes = next(exported.sized.other_sizes(), None)
     for item in ({}, *([sizes] if sizes else []), *wanted):
         if not isinstance(item, Mapping):
             yield item if isinstance(item, (tuple, list)) else (item,), [{} for _ in inputs]

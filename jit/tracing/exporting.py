@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,20 +25,20 @@ from jit.export.verification import coarsened, with_tolerance
 from jit.export.writer import check_target
 from jit.ir import Graph, Value
 from jit.ir.collector import collector_resting
-from jit.ir.errors import AutogradError, ExportError, UsageError
-from jit.ir.types import GeneratorType
-from jit.passes import CLEANUP, EXPORT, run
+from jit.ir.errors import AutogradError, Error, ExportError, UsageError
+from jit.passes import EXPORT, apply
 from jit.runtime.arrays.interpreter import Interpreter
 from jit.runtime.arrays.libraries import HOST, library_of, library_on
 
 from .comparing import shaken
 from .exported_graphs import exported_graph
-from .exported_results import arrays_of, left_out, names_of_results, return_numbers
+from .exported_programs import ProgramToExport, program_of
+from .exported_results import arrays_of, names_of_results
 from .exported_runs import Wishes, dtypes_in, of_sizes, run_stages, unknown_sizes
 from .function import TracedFunction
-from .recordings.chains import graph_of
 from .recordings.hosting import PythonHost
 from .recordings.recording import Recording
+from .surroundings.properties import kind_of
 from .surroundings.sharing import sharing_of
 from .surroundings.snapshots import preserved
 from .surroundings.surroundings import Surroundings, attributes_of
@@ -51,7 +52,7 @@ def export_onnx(
     keep_initializers_as_inputs: bool = False, updates_as_outputs: bool = False, fold: bool = True,
     fallthrough: bool = False, functions: bool | Sequence[Any] = False, external_data: str = "auto",
     metadata: Mapping[str, str] | None = None, rtol: float | None = None, atol: float | None = None,
-    verify_inputs: Sequence[Any] = (),
+    verify_inputs: Sequence[Any] = (), branches: Sequence[Any] = (),
 ) -> ExportReport:  # fmt: skip
     """Export a function or module as an ONNX model.
 
@@ -87,6 +88,9 @@ def export_onnx(
         rtol: The error that is allowed in an element, relative to it; None for what is usual for its dtype.
         atol: The error that is allowed in any element; None for what is usual in a tensor of its largest element.
         verify_inputs: What else to verify with: further arguments as in `args`, or sizes, such as `{"batch": 7}`.
+        branches: Further arguments as in `args`, for which the function goes other ways: where Python decides on
+            elements, the model has an `If`, and both ways of each decision have to be shown. Of whole numbers that are
+            taken out of tensors, those that were shown are branches, and a run with another one is an error.
 
     Returns:
         A report of what was written; printing it is readable.
@@ -114,35 +118,25 @@ def export_onnx(
     function, owner = unwrapped(fn_or_module)
     if updates_as_outputs and stage > 0:
         raise UsageError(f"stage {stage} is a derivative, which updates nothing; leave updates_as_outputs or stage out")
-    call = _ExportCall(function, owner, *_separate(_as_arguments(args), dict(kwargs or {})))
-    gradients = updates_as_outputs and context.GRAD_ENABLED.get()
-    call = call._replace(gradients=gradients or call.was_recorded_with_gradients)
+    calls = _calls(function, owner, args, kwargs, branches)
+    if branches and stage > 0:
+        raise UsageError(f"stage {stage} of several branches is not known; export a function that calls jit.grad")
+    if updates_as_outputs and context.GRAD_ENABLED.get():
+        calls = _with_gradients(calls)
     with _evaluation(Surroundings(function, owner), training):
-        try:
-            recording = _recorded(call, stage)
-        except AutogradError:  # it differentiates inside
-            if stage > 0 or call.gradients:
-                raise
-            call = call._replace(gradients=True)
-            recording = _recorded(call, stage)
-        _refuse_caught(recording, bool(dynamic_axes))
-        if updates_as_outputs:
-            _refuse_changes(recording)
-        if recording.effects.moves:
-            raise ExportError(
-                "the function makes another view of its argument in place, as t_() and unsqueeze_() do, and a model "
-                "leaves its inputs alone; use the method without the underscore"
-            )
-        graph = _graph_to_export(recording, stage, bool(dynamic_axes))
+        calls, recordings = _all_recorded(calls, stage)
+        for recording in recordings:
+            _check(recording, bool(dynamic_axes), updates_as_outputs)
+        program = _program(recordings, stage, bool(dynamic_axes))
         exported = _exported(
-            recording, graph, opset_version=opset_version, stage=stage, input_names=input_names,
+            program, opset_version=opset_version, stage=stage, input_names=input_names,
             output_names=output_names, dynamic_axes=dynamic_axes,
             keep_initializers_as_inputs=keep_initializers_as_inputs, updates_as_outputs=updates_as_outputs, fold=fold,
             fallthrough=fallthrough, functions=_scopes(function, owner, functions), metadata=metadata,
         )  # fmt: skip
-        exported.report.warnings += () if updates_as_outputs else _forgotten(recording)
+        exported.report.warnings += () if updates_as_outputs else program.forgotten()
         if verify:
-            _verify(exported, call, recording, graph, stage, wishes)
+            _verify(exported, calls, program, stage, wishes)
     return _saved(exported, path, external_data)
 
 
@@ -196,6 +190,29 @@ class _ExportCall(NamedTuple):
         return preserved(self.function, self.owner, self.arguments, self.options)
 
 
+def _calls(function: Any, owner: Any, args: Any, kwargs: Mapping[str, Any] | None, branches: Any) -> list[_ExportCall]:
+    """The calls that are recorded: the one that the user shows, and those that take other branches."""
+    given = [(_as_arguments(each), dict(kwargs or {})) for each in (args, *branches)]
+    for number, each in enumerate(given[1:]):
+        if _kinds(each) != _kinds(given[0]):
+            raise UsageError(
+                f"branches[{number}] differs from args in more than the elements of tensors; pass arguments of the "
+                "same structure, sizes and dtypes, and the same values of all that is no tensor"
+            )
+    calls = [_ExportCall(function, owner, *_separate(*each)) for each in given]
+    return _with_gradients(calls) if calls[0].was_recorded_with_gradients else calls
+
+
+def _kinds(arguments: Any) -> Any:
+    """All that is the same in the calls that one model answers."""
+    leaves, structure = flatten(arguments)
+    return structure, [kind_of(leaf) for leaf in leaves], sharing_of(leaves)
+
+
+def _with_gradients(calls: Sequence[_ExportCall]) -> list[_ExportCall]:
+    return [call._replace(gradients=True) for call in calls]
+
+
 def _as_arguments(args: Any) -> tuple[Any, ...]:
     many = tuple(args) if isinstance(args, (tuple, list)) else (args,)
     return tuple(asarray(a) if isinstance(a, np.ndarray) else a for a in many)
@@ -235,6 +252,17 @@ def _evaluation(surroundings: Surroundings, training: bool) -> Iterator[None]:
             module.training = mode
 
 
+def _all_recorded(calls: list[_ExportCall], stage: int) -> tuple[list[_ExportCall], list[Recording]]:
+    """The calls, made while gradients are recorded if the function differentiates inside, and their recordings."""
+    try:
+        return calls, [_recorded(call, stage) for call in calls]
+    except AutogradError:
+        if stage > 0 or calls[0].gradients:
+            raise
+        calls = _with_gradients(calls)
+        return calls, [_recorded(call, stage) for call in calls]
+
+
 def _recorded(call: _ExportCall, stage: int) -> Recording:
     """The recording of the function from its present state, which is there again afterwards."""
     traced = call.function
@@ -263,6 +291,18 @@ def _exporting() -> Iterator[None]:
         yield
     finally:
         context.EXPORTING.reset(token)
+
+
+def _check(recording: Recording, varies: bool, updates_as_outputs: bool) -> None:
+    """ExportError if a recording does what a model does not."""
+    _refuse_caught(recording, varies)
+    if updates_as_outputs:
+        _refuse_changes(recording)
+    if recording.effects.moves:
+        raise ExportError(
+            "the function makes another view of its argument in place, as t_() and unsqueeze_() do, and a model "
+            "leaves its inputs alone; use the method without the underscore"
+        )
 
 
 def _refuse_caught(recording: Recording, varies: bool) -> None:
@@ -297,20 +337,6 @@ def _check_writes(recording: Recording, repeated: Collection[int]) -> None:
             )
 
 
-def _forgotten(recording: Recording) -> Iterator[str]:
-    """The deeds of the function besides returning something, which the model leaves out: for the report."""
-    if recording.trace.impurity.reason is not None:
-        yield f"the call {recording.trace.impurity.reason}, which the model does not: it gives what a call gives now"
-    stage = recording.trace.graph.stages[0]
-    written = [value.name for value, _ in stage.updates if not isinstance(value.type, GeneratorType)]
-    if written:
-        yield f"the model leaves out what the function writes to {', '.join(written)}"
-    yield from left_out(recording.result.structure)
-    kept = [attribute.name for attribute in recording.result.attributes if attribute.is_read]
-    if kept:
-        yield f"the model leaves out what the function sets {', '.join(kept)} to, and goes on with what was there"
-
-
 def _differentiate(recording: Recording, result: Any, arguments: Sequence[Tensor], stage: int) -> None:
     """Have the backwards recorded that the exported stage needs."""
     owners = recording.inputs(arguments)
@@ -326,37 +352,23 @@ def _differentiate(recording: Recording, result: Any, arguments: Sequence[Tensor
         outputs = [g for g in found if g is not None and g.requires_grad]
 
 
-def _graph_to_export(recording: Recording, stage: int, varies: bool) -> Graph:
-    """The recorded graph, simplified, with the results of the function alone."""
+def _program(recordings: Sequence[Recording], stage: int, varies: bool) -> ProgramToExport:
+    """The recorded paths as one graph, simplified, with the results of the function alone."""
     with collector_resting():
-        graph = _graph_of_any_size(recording) if varies else recording.graph().clone()
-        if stage == 0:  # what aliases need to be made anew, and gradients that are left behind, are no results
-            return_numbers(graph, recording.result.structure, recording.result.count)
-        with unknown_sizes(graph if varies else None):
-            run(graph, EXPORT)
-    return graph
-
-
-def _graph_of_any_size(recording: Recording) -> Graph:
-    """The recorded graph, in which derivatives compute with the sizes of what they differentiate."""
-    graph = graph_of(recording.trace, one_size=False)
-    run(graph, CLEANUP)
-    return graph
+        program = program_of(recordings, stage, varies)
+        with unknown_sizes(program.graph if varies else None):
+            apply(program.graph, EXPORT)
+    return program
 
 
 # -- writing -----------------------------------------------------------------------------------------------------
 
 
 @collector_resting()
-def _exported(recording: Recording, graph: Graph, **options: Any) -> Exported:
-    initializers = {}
-    for capture in recording.trace.captures.found:
-        if isinstance(capture.owner, Tensor):
-            initializers[capture.value.name] = HOST.taken(capture.owner._array)
-    present = {value.name for stage in graph.stages for value in stage.inputs}
-    known = {k: v for k, v in initializers.items() if k in present}
+def _exported(program: ProgramToExport, **options: Any) -> Exported:
+    graph, known = program.graph, program.initializers()
     hints = _names_of_gradients(graph, known, options) if options["stage"] == 1 else []
-    hints = names_of_results(recording.result.structure) if options["stage"] == 0 else hints
+    hints = names_of_results(program.structure) if options["stage"] == 0 else hints
     return export_graph(graph, None, initializers=known, output_hints=hints, **options)
 
 
@@ -392,13 +404,20 @@ class _Case(NamedTuple):
     """Something to verify a model with."""
 
     given: Any
-    """Positional and keyword arguments; None for the recorded ones in other sizes."""
+    """Positional and keyword arguments; None for the recorded ones."""
     sizes: Sequence[Mapping[int, int]] | None = None
-    """The sizes, by dim, that are other than the recorded ones, for each input of the model."""
+    """The sizes, by dim, that are other than those of the arguments, for each input of the model."""
+    call: int | None = None
+    """The number of the recorded call of which it is one; None of what the user wants."""
+
+    @property
+    def is_chosen(self) -> bool:
+        """Whether its sizes were chosen here, and others would do as well."""
+        return self.call is not None and self.sizes is not None
 
 
 def _verify(
-    exported: Exported, call: _ExportCall, recording: Recording, graph: Graph, stage: int, wishes: Wishes
+    exported: Exported, calls: Sequence[_ExportCall], program: ProgramToExport, stage: int, wishes: Wishes
 ) -> None:
     if exported.fell:
         exported.report.warnings.append("runtimes do not know all of its operators, so the outputs were not compared")
@@ -406,22 +425,26 @@ def _verify(
     if exported.report.is_random:
         exported.report.warnings.append("the model draws random numbers, so its outputs were not compared")
         return
+    call = calls[0]
     names = [name for name in exported.report.inputs if name not in exported.model.graph.initializers]
-    cases = list(_cases(exported, call, names, wishes.inputs))
-    watch = partial(_written, exported, recording, names)
-    if stage > 0 or call.is_recorded:
-        runs = [_stage_run(recording, graph, stage, case.sizes, _examples(call, recording, case)) for case in cases]
-        if stage == 0:
-            runs[0] = _run(call, cases[0].given, watch)
-    else:
-        runs = [_run(call, _arguments(call, case), watch) for case in cases]
-        if recording.trace.scalars.left_open:
-            runs += _of_other_data(call, watch)
+    watch = partial(_written, exported, program, names)
+    is_recorded = stage > 0 or call.is_recorded
+
+    def run_of(case: _Case) -> tuple[list[Any], list[Any]]:
+        if stage > 0 or (is_recorded and (case.sizes is not None or case.call is None)):
+            return _stage_run(program, stage, case.sizes, _examples(program, case))
+        return _run(call, _arguments(call, case), watch)
+
+    cases, runs = _answered(_cases(exported, calls, names, wishes), run_of, program)
+    if exported.sized.axes and not any(case.is_chosen for case in cases):
+        exported.report.warnings.append("no other sizes near those of the arguments were found to verify with")
+    if not is_recorded and any(recording.trace.scalars.left_open for recording in program.recordings):
+        runs += _of_other_data(call, watch)
 
     def noisy(index: int) -> list[Any]:
         if stage > 0 or call.is_recorded:
-            examples = _examples(call, recording, cases[index])
-            return _stage_run(recording, graph, stage, cases[index].sizes, examples, shaken)[1]
+            examples = _examples(program, cases[index])
+            return _stage_run(program, stage, cases[index].sizes, examples, shaken)[1]
         leaves, structure = flatten((call.arguments, call.options))
         arrays = zip(leaves, runs[index][0], strict=True)
         try:
@@ -433,8 +456,8 @@ def _verify(
         exported,
         [dict(zip(names, given, strict=True)) for given, _ in runs],
         [results for _, results in runs],
-        tolerances=with_tolerance(coarsened(dtypes_in(graph)), wishes.rtol, wishes.atol),
-        intermediates=lambda index: _intermediates(exported, recording, graph, index),
+        tolerances=with_tolerance(coarsened(dtypes_in(program.graph)), wishes.rtol, wishes.atol),
+        intermediates=lambda index: _intermediates(exported, program, index),
         noisy=noisy,
         amplified=len(exported.updated),
     )
@@ -456,10 +479,9 @@ def _run(call: _ExportCall, given: Any, watch: Callable[[list[Any]], list[Any]])
         return before, outputs + arrays_of(watch(tensors))
 
 
-def _written(exported: Exported, recording: Recording, names: Sequence[str], given: Sequence[Any]) -> list[Any]:
+def _written(exported: Exported, program: ProgramToExport, names: Sequence[str], given: Sequence[Any]) -> list[Any]:
     """The tensors whose new values are outputs of the model: captured ones, or among those that are given."""
-    captured = {capture.value.name: capture.owner for capture in recording.trace.captures.found}
-    return [{**captured, **dict(zip(names, given, strict=False))}[name] for name in exported.updated]
+    return [{**program.captured, **dict(zip(names, given, strict=False))}[name] for name in exported.updated]
 
 
 def _copied(call: _ExportCall) -> Any:
@@ -467,19 +489,51 @@ def _copied(call: _ExportCall) -> Any:
     return _mapped((call.arguments, call.options), lambda t: _like(t, t._array.copy()))
 
 
-def _cases(exported: Exported, call: _ExportCall, names: Sequence[str], wanted: Sequence[Any]) -> Iterator[_Case]:
+def _cases(exported: Exported, calls: Sequence[_ExportCall], names: Sequence[str], wishes: Wishes) -> Iterator[_Case]:
     """The recorded arguments; other sizes of every dynamic axis that the model is right for; what the user wants."""
-    yield _Case(_copied(call))
-    sizes = exported.sized.other_sizes()
-    if sizes is None:
-        exported.report.warnings.append("no other sizes near those of the arguments were found to verify with")
-    if sizes:
-        yield _Case(None, _by_input(exported, names, sizes))
-    for item in wanted:
+    yield from (_Case(_copied(call), None, number) for number, call in enumerate(calls))
+    others = [_by_input(exported, names, sizes) for sizes in islice(exported.sized.other_sizes(), MOST_TRIED)]
+    for number, call in enumerate(calls):
+        yield from (_Case(_copied(call), sizes, number) for sizes in others)
+    for item in wishes.inputs:
         if isinstance(item, Mapping):
             yield _Case(None, _by_input(exported, names, exported.sized.checked_sizes(item)))
         else:
-            yield _Case((_as_arguments(item), call.options))
+            yield _Case((_as_arguments(item), calls[0].options))
+
+
+MOST_TRIED = 8
+"""The number of sizes among which one is looked for that the function takes."""
+
+
+def _answered(
+    cases: Iterator[_Case], run_of: Callable[[_Case], Any], program: ProgramToExport
+) -> tuple[list[_Case], list[tuple[list[Any], list[Any]]]]:
+    """The cases, each with its inputs and outputs; of the sizes that were chosen here, the first that a call takes."""
+    found: list[tuple[_Case, Any]] = []
+    done: set[int | None] = set()
+    for case in cases:
+        if case.is_chosen and case.call in done:
+            continue
+        try:
+            run = run_of(case)
+        except Error:  # tables of places end somewhere
+            if not case.is_chosen:
+                raise
+            continue
+        if not case.is_chosen or len(program.recordings) == 1 or _is_answered(program, case):
+            found.append((case, run))
+            done.update([case.call] if case.is_chosen else ())
+    return [case for case, _ in found], [run for _, run in found]
+
+
+def _is_answered(program: ProgramToExport, case: _Case) -> bool:
+    """Whether a program of several paths has one for a case: elements of other sizes may be other numbers."""
+    try:
+        _stage_run(program, 0, case.sizes, _examples(program, case))
+    except Error:
+        return False
+    return True
 
 
 def _by_input(exported: Exported, names: Sequence[str], sizes: Mapping[str, int]) -> list[dict[int, int]]:
@@ -491,16 +545,17 @@ def _arguments(call: _ExportCall, case: _Case) -> Any:
     """The arguments of a case."""
     if case.sizes is None:
         return case.given
-    leaves, structure = flatten(_copied(call))
+    leaves, structure = flatten(_copied(call) if case.given is None else case.given)
     return unflatten(structure, list(map(_resized, leaves, case.sizes)))
 
 
-def _examples(call: _ExportCall, recording: Recording, case: _Case) -> Sequence[Any]:
-    """The arrays of a case that a recording takes for its arguments, in the recorded sizes."""
+def _examples(program: ProgramToExport, case: _Case) -> Sequence[Any]:
+    """The arrays of a case that a recording takes for its arguments, in their own sizes."""
+    first = program.recordings[0]
     if case.given is None:
-        return recording.examples
+        return first.examples
     tensors = [leaf for leaf in flatten(case.given)[0] if isinstance(leaf, Tensor)]
-    return [tensors[i]._array for i in recording.positions]
+    return [tensors[i]._array for i in first.positions]
 
 
 def _of_other_data(call: _ExportCall, watch: Callable[[list[Any]], list[Any]]) -> Iterator[tuple[list[Any], list[Any]]]:
@@ -531,8 +586,7 @@ def _resized(tensor: Tensor, sizes: Mapping[int, int]) -> Tensor:
 
 
 def _stage_run(
-    recording: Recording,
-    graph: Graph,
+    program: ProgramToExport,
     stage: int,
     sizes: Sequence[Mapping[int, int]] | None,
     examples: Sequence[Any],
@@ -541,22 +595,19 @@ def _stage_run(
     """Inputs and outputs of a later stage, by the interpreter: ones for the incoming gradients.
 
     Args:
-        recording: Has the parameters.
-        graph: What is run.
+        program: What is run.
         stage: Which stage's outputs.
         sizes: For each input the sizes, by dim, that are to be other than those of the examples.
         examples: The arguments.
         change: Makes other inputs of these.
     """
-    kept = {c.value.name: c.owner for c in recording.trace.captures.found}
-    live = recording.trace.graph.stages
     feed: dict[str, Any] = {}
     inputs: list[list[Any]] = []
     arguments = iter(examples)
     for number in range(stage + 1):
         values = []
-        for value, original in zip(graph.stages[number].inputs, live[number].inputs, strict=True):
-            owner = kept.get(original.name)
+        for value in program.graph.stages[number].inputs:
+            owner = program.captured.get(value.name)
             array = owner._array if isinstance(owner, Tensor) else owner.state if owner is not None else None
             if array is None:
                 array = next(arguments) if number == 0 else np.ones(value.type.sizes, value.type.dtype.numpy)  # type: ignore[attr-defined]
@@ -564,20 +615,20 @@ def _stage_run(
                 array = library_on(value.type.device).taken(feed[value.name])  # type: ignore[attr-defined]
             values.append(array)
         inputs.append(values)
-    return list(feed.values()), run_stages(graph, inputs)
+    return list(feed.values()), run_stages(program.graph, inputs)
 
 
-def _intermediates(exported: Exported, recording: Recording, graph: Graph, index: int) -> dict[str, Any]:
+def _intermediates(exported: Exported, program: ProgramToExport, index: int) -> dict[str, Any]:
     """The values inside the model for the recorded arguments (nothing for other sizes)."""
-    if index or len(graph.stages) > 1:
+    if index or len(program.graph.stages) > 1:
         return {}
     mapping: dict[Value, Value] = {}
-    watched = graph.clone(mapping)
+    watched = program.graph.clone(mapping)
     inside = {value: name for value, name in exported.names.items() if value in mapping and not value.is_input}
     watched.set_return([mapping[value] for value in inside], (), 0)
-    owners = [capture.owner for capture in recording.trace.captures.found]
+    owners = program.captured.values()
     captured = [owner._array if isinstance(owner, Tensor) else owner.state for owner in owners]
-    outputs, _, _ = Interpreter(watched, PythonHost()).run(0, [*recording.examples, *captured])
+    outputs, _, _ = Interpreter(watched, PythonHost()).run(0, [*program.recordings[0].examples, *captured])
     return dict(zip(inside.values(), map(HOST.taken, outputs), strict=True))
 
 

@@ -305,7 +305,7 @@ def test_onnxruntime_has_a_kernel_for_what_is_written_as_itself(name, tmp_path):
 
 OPERANDS: dict[str, Any] = {
     "RMSNormalization": [(2, 3), (3,)], "Attention": [(1, 2, 3, 4)] * 3, "TensorScatter": [(2, 5, 3), (2, 2, 3), 1],
-    "CumProd": [(2, 3), 0],
+    "CumProd": [(2, 3), 0], "RotaryEmbedding": [(1, 2, 3, 4), (1, 3, 2), (1, 3, 2)],
 }  # fmt: skip
 
 

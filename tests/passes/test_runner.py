@@ -16,7 +16,7 @@ import jit.passes
 from jit.ir import Error, Graph, TensorType, Value, dtypes, find, parse, verify
 from jit.ir.errors import GraphError, UsageError
 from jit.ir.types import is_contiguous
-from jit.passes import CLEANUP, EXPORT, OPTIMIZE, find_pass, run
+from jit.passes import CLEANUP, EXPORT, OPTIMIZE, apply, find_pass, run
 from jit.runtime.arrays.execute import execute
 from jit.runtime.arrays.interpreter import Interpreter
 from tests.passes.common import chain
@@ -45,6 +45,13 @@ def test_results_are_titled_and_replay_the_graph() -> None:
     assert str(results[3]) == f"# {results[3].title}\n{graph}" and str(parse(str(results[3]))) == str(graph)
     graph.drop_stages(0)
     assert "%1 : Float(2) = aten::mul(%0, %0)" in str(results[3].graph)
+
+
+def test_without_the_graphs_in_between() -> None:
+    graph, other = parse(TEXT), parse(TEXT)
+    done, results = apply(graph, EXPORT), run(other, EXPORT)
+    assert [(name, changed) for name, changed, _ in done] == [(result.name, result.changed) for result in results]
+    assert str(graph) == str(other)
 
 
 @pytest.mark.parametrize("pipeline", [CLEANUP, UNFUSED, EXPORT], ids=["CLEANUP", "OPTIMIZE", "EXPORT"])

@@ -239,9 +239,10 @@ class SizeNamer:
     def _agree(self, node: Node, found: Sequence[Sequence[Type | None]]) -> None:
         """Let it be a condition that branches, or what comes in and goes out of a step, are of the same sizes."""
         given = [value.type for value in node.inputs[: carried(node)]] if len(found) == 1 else found[1]
-        for one, other in zip(found[0], given):
-            shapes = [type.shape for type in (one, other) if isinstance(type, TensorType) and type.shape is not None]
-            if len(shapes) == 2 and any(None not in (m, n) and m != n for m, n in zip(*shapes)):
+        for one, other, declared in zip(found[0], given, [value.type for value in node.outputs]):
+            types = (declared, one, other)
+            shapes = [type.shape for type in types if isinstance(type, TensorType) and type.shape is not None]
+            if len(shapes) == 3 and any(None not in sizes and sizes[1] != sizes[2] for sizes in zip(*shapes)):
                 raise SizesMisfit(f"{node.kind} at {node.source} gives {one} one way and {other} the other")
 
     def _parted(self, node: Node) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from jit.ir import Graph
 from jit.ir.errors import CompileError
-from jit.passes import OPTIMIZE, run
+from jit.passes import OPTIMIZE, apply
 
 from . import entry
 from .places import Layout, Step, Stretch
@@ -92,7 +92,7 @@ class Foreach:
 
 
 def _compiled(graph: Graph, layouts: Sequence[Layout]) -> StretchCode:
-    run(graph, OPTIMIZE)
+    apply(graph, OPTIMIZE)
     nodes = list(graph.nodes)
     if not all(is_free(node) or is_native(node) for node in nodes):
         raise CompileError("a part of the formula has no native code")

@@ -19,7 +19,7 @@ import numpy as np
 from jit.ir import Graph, Node, Op, TensorType, Value, dtypes
 from jit.ir.errors import CompileError
 from jit.ir.recurrence import Recurrence
-from jit.passes import OPTIMIZE, run
+from jit.passes import OPTIMIZE, apply
 from jit.passes.support.builder import GraphBuilder
 
 from ..arrays import blocks
@@ -112,7 +112,7 @@ class _OneStep:
         after, results = called.step(F, tuple(state), [*slices, *earlier], constants)
         self.graph.set_return([*_values(after), *_values(results)])
         kernels = {"supported": _supported}
-        run(self.graph, OPTIMIZE, options={"distribute": kernels, "fuse": kernels})
+        apply(self.graph, OPTIMIZE, options={"distribute": kernels, "fuse": kernels})
 
     @property
     def after(self) -> list[Value]:

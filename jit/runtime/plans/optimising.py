@@ -6,14 +6,14 @@ from typing import Any
 
 from jit.ir import Graph, Node, Op, TensorType
 from jit.ir.collector import collector_resting
-from jit.passes import OPTIMIZE, run
+from jit.passes import OPTIMIZE, apply
 
 
 def optimised(graph: Graph) -> Graph:
     """A copy of the graph, improved by the passes."""
     with collector_resting():
         improved = graph.clone()
-        run(improved, OPTIMIZE, options=pass_options())
+        apply(improved, OPTIMIZE, options=pass_options())
         return improved
 
 

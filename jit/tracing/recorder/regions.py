@@ -34,7 +34,7 @@ from jit.ir.memory_formats import contiguous_format
 from jit.ir.scalars import scalar_function
 from jit.ir.types import TensorType
 from jit.ops.views import detach
-from jit.passes import CLEANUP, run
+from jit.passes import CLEANUP, apply
 
 from ..surroundings.properties import row_major, type_of
 from .folding import fold
@@ -208,7 +208,7 @@ class FlowRegion:
         graph.set_return([mapping[value] for value in results])
         self._end_histories(graph, nodes, composites)
         folded = fold(graph, composites)[0]
-        run(folded, CLEANUP)
+        apply(folded, CLEANUP)
         return folded
 
     def _end_histories(self, graph: Graph, nodes: dict[Node, Node], composites: Sequence[Composite]) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from jit.ir import Graph, Value
 from jit.ir.control import is_control
-from jit.passes import run
+from jit.passes import apply
 from jit.runtime.arrays.programs import Engine
 
 from ..recorder.folding import fold
@@ -140,7 +140,7 @@ def folded(tape: Tape, general: bool = False, one_size: bool = True) -> Graph:
     graph, mapping = fold(tape.graph, tape.composites, one_size)
     if not tape.checkpoints:
         return graph
-    run(graph, ["dce"], options={"dce": {"by_sizes": general}})
+    apply(graph, ["dce"], options={"dce": {"by_sizes": general}})
 
     def made_of(nodes: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
         return ((mapping[v].node, node) for node in nodes for v in node.outputs if isinstance(mapping.get(v), Value))

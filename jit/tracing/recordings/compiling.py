@@ -8,7 +8,7 @@ from typing import Any
 
 from jit.ir import Graph, TensorType, Value
 from jit.ir.collector import collector_resting
-from jit.passes import OPTIMIZE, Result, find_pass, run
+from jit.passes import OPTIMIZE, Result, apply, find_pass, run
 from jit.runtime.arrays.interpreter import Host, Interpreter
 from jit.runtime.arrays.programs import Engine
 from jit.runtime.plans.optimising import optimised as optimise
@@ -71,7 +71,7 @@ def improvements(graph: Graph) -> Iterator[tuple[str, Graph]]:
 def before(graph: Graph, name: str) -> Graph:
     """A copy of the graph as the pass called `name` gets it."""
     improved = graph.clone()
-    run(improved, OPTIMIZE[: OPTIMIZE.index(name)], options=pass_options())
+    apply(improved, OPTIMIZE[: OPTIMIZE.index(name)], options=pass_options())
     return improved
 
 

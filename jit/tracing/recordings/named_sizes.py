@@ -13,7 +13,7 @@ from jit.ir import Graph, TensorType, Value
 from jit.ir.graph import map_template
 from jit.ir.size_conditions import SizeCondition, SizeConditions, compiled
 from jit.ir.sizes import SizeExpr, SizeSymbol
-from jit.passes import CLEANUP, run
+from jit.passes import CLEANUP, apply
 from jit.passes.support.symbolic_sizes import name_sizes
 
 from ..recorder.tape import Tape
@@ -63,7 +63,7 @@ def with_named_sizes(chain: Chain, varying: Varying) -> NamedSizes:
     """
     tape, _, symbols, found = _named_tape(chain, varying)
     graph = folded(tape, general=True)
-    run(graph, CLEANUP, options={"dce": {"by_sizes": True}})
+    apply(graph, CLEANUP, options={"dce": {"by_sizes": True}})
     return NamedSizes(graph, symbols, found, tape.views)
 
 

@@ -18,7 +18,7 @@ from jit.ir import Graph
 from jit.ir.attempts import KIND
 from jit.ir.errors import Error
 from jit.ir.scalars import exactly
-from jit.passes import CLEANUP, run
+from jit.passes import CLEANUP, apply
 from jit.runtime.arrays import blocks
 from jit.runtime.arrays.libraries import is_array
 from jit.runtime.arrays.programs import Engine, GuardFailed
@@ -120,7 +120,7 @@ class Recording:
                 chain.graph = self.named(chain).graph
             else:
                 chain.graph = graph_of(chain.trace)
-                run(chain.graph, CLEANUP)
+                apply(chain.graph, CLEANUP)
         return chain.graph
 
     def named(self, chain: Chain) -> NamedSizes:
