@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from jit.ir.devices import announce
 from jit.ir.errors import Error
 from jit.ir.op import Op
 
@@ -28,6 +29,8 @@ class ArrayLibrary(Protocol):
     """The class of its arrays."""
     math: Any
     """The namespace `m` of bodies: numpy's functions for these arrays."""
+    has_elements: bool
+    """Whether there is anything to compute with; else operators are but the types of their results."""
 
     def current(self) -> AbstractContextManager[Any]:
         """A block in which arrays are made on the device."""
@@ -51,7 +54,7 @@ class ArrayLibrary(Protocol):
         """The error of this package for one of the device's, met by `what`; None if it is no such error."""
 
     def computed(self, op: Op, values: Sequence[Any]) -> list[Any] | None:
-        """The results of an operator by kernels of this package; None if its body shall compute them."""
+        """The results of an operator by other means than its body, such as kernels; None if that shall compute them."""
 
 
 class HostLibrary:
@@ -60,6 +63,7 @@ class HostLibrary:
     device = "cpu"
     array: Any = np.ndarray
     math: Any = numpy_math
+    has_elements = True
 
     def current(self) -> AbstractContextManager[Any]:
         """Nothing: there is one CPU."""
@@ -160,3 +164,14 @@ def contiguous(array: Any) -> Any:
 def add_library(array: type, find: Callable[[Any], ArrayLibrary], fetch: Callable[[Any], Any]) -> None:
     """Let arrays of a class be known from now on."""
     FINDERS[array], FETCHES[array] = find, fetch
+
+
+def _open_meta() -> int:
+    """One: there is one device for arrays without elements, which are known from now on."""
+    from .meta import LIBRARY
+
+    OPENERS[LIBRARY.device] = lambda number: LIBRARY
+    return 1
+
+
+announce("meta", _open_meta)
