@@ -460,7 +460,12 @@ class Tensor(Methods):
         return id(self)
 
     def __format__(self, spec: str) -> str:
-        return format(self.item(), spec) if self.ndim == 0 and spec else str(self)
+        if type(self) in (Tensor, Variable) and self._array is not None and self.ndim == 0 and not self.is_meta:
+            return format(self.item(), spec)
+        if spec:
+            what = "a parameter" if self._array is None or self.ndim == 0 else f"a tensor of {self.ndim} dims"
+            raise KindError(f"{what} is not formatted as a number, with {spec!r}; format its item() or its elements")
+        return str(self)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         self._leave("pickling or copying")

@@ -605,7 +605,7 @@ class Module(Registration):
         return ""
 
     def _get_name(self) -> str:
-        return type(self).__name__
+        return ("Parametrized" if "parametrizations" in self._modules else "") + type(self).__name__
 
     def __repr__(self) -> str:
         extra = self.extra_repr()
