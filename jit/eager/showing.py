@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 Spelling = Callable[[Any], str]
 
+
 def _quiet() -> tuple[dtypes.DType, ...]:
     """The dtypes that are not named, because numbers become tensors of them."""
     return dtypes.DEFAULT, dtypes.int64, dtypes.bool_, dtypes.of_number(0j)
-
 
 
 @dataclass

@@ -223,7 +223,7 @@ def load_own(
 def _copy(name: str, own: Tensor, given: Tensor) -> None:
     """Copy an entry of a state dict into a member of the module."""
     if own.is_meta and not given.is_meta:
-        context.warn(f"{name} lies on 'meta' and keeps nothing of what is loaded; pass assign=True, or to_empty() first")
+        context.warn(f"{name} lies on 'meta' and keeps nothing of what is loaded; pass assign=True, or call to_empty()")
     own.copy_(given)
 
 
