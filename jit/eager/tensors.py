@@ -463,8 +463,10 @@ class Tensor(Methods):
         if type(self) in (Tensor, Variable) and self._array is not None and self.ndim == 0 and not self.is_meta:
             return format(self.item(), spec)
         if spec:
-            what = "a parameter" if self._array is None or self.ndim == 0 else f"a tensor of {self.ndim} dims"
-            raise KindError(f"{what} is not formatted as a number, with {spec!r}; format its item() or its elements")
+            raise KindError(
+                f"{spec!r} formats tensors that are a number, of no dims; parameters, those with dims and those on 'meta' "
+                "are not formatted as a number; format item()"
+            )
         return str(self)
 
     def __reduce_ex__(self, protocol: Any) -> Any:

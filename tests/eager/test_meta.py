@@ -197,7 +197,6 @@ READERS: dict[str, Callable[[Any], Any]] = {
     "int": int,
     "float": float,
     "complex": complex,
-    "format": lambda x: f"{x:.3f}",
     "if": lambda x: 1 if x > 0 else 2,
     "in": lambda x: 1.0 in x,
     "equal": lambda x: jit.equal(x, x),

@@ -95,7 +95,13 @@ def test_formatted(made: Any, spec: str, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "made", [lambda: jit.ones(1), lambda: jit.ones(2, 2), lambda: jit.nn.Parameter(jit.tensor(1.0))]
+    "made",
+    [
+        lambda: jit.ones(1),
+        lambda: jit.ones(2, 2),
+        lambda: jit.nn.Parameter(jit.tensor(1.0)),
+        lambda: jit.ones((), device="meta"),
+    ],
 )
 def test_not_formatted_as_a_number(made: Any) -> None:
     with pytest.raises(TypeError, match="not formatted as a number"):

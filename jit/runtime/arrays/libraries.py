@@ -12,7 +12,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from jit.ir.devices import announce
 from jit.ir.errors import Error
 from jit.ir.op import Op
 
@@ -164,14 +163,3 @@ def contiguous(array: Any) -> Any:
 def add_library(array: type, find: Callable[[Any], ArrayLibrary], fetch: Callable[[Any], Any]) -> None:
     """Let arrays of a class be known from now on."""
     FINDERS[array], FETCHES[array] = find, fetch
-
-
-def _open_meta() -> int:
-    """One: there is one device for arrays without elements, which are known from now on."""
-    from .meta import LIBRARY
-
-    OPENERS[LIBRARY.device] = lambda number: LIBRARY
-    return 1
-
-
-announce("meta", _open_meta)

@@ -35,8 +35,8 @@ ROOM = 1 << 64
 """Memory begins at multiples of this."""
 
 
-class Memory:
-    """What stands for the memory of an array and its views.
+class MetaMemory:
+    """Stands for the memory of an array and its views.
 
     Args:
         size: Its bytes.
@@ -49,12 +49,12 @@ class Memory:
         self.ptr, self.size = next(self._places), size
 
 
-class Place(NamedTuple):
+class MetaPlace(NamedTuple):
     """A place in such memory, which answers what is asked of one on a GPU."""
 
-    mem: Memory
+    mem: MetaMemory
     offset: int = 0
-    """Its distance from the start, in bytes."""
+    """The distance from the start, in bytes."""
 
     @property
     def device_id(self) -> int:
@@ -67,10 +67,10 @@ class Place(NamedTuple):
         return self.mem.ptr + self.offset
 
     def __add__(self, step: Any) -> Any:
-        return Place(self.mem, self.offset + step)
+        return MetaPlace(self.mem, self.offset + step)
 
 
-class Flags(NamedTuple):
+class MetaFlags(NamedTuple):
     """The facts that numpy calls flags."""
 
     c_contiguous: bool
@@ -89,7 +89,7 @@ class MetaArray:
 
     __hash__ = None  # type: ignore[assignment]  # as numpy's: what is looked up by value has no place for it
 
-    def __init__(self, shape: Any, dtype: Any, place: Place | None = None, strides: Any = None) -> None:
+    def __init__(self, shape: Any, dtype: Any, place: MetaPlace | None = None, strides: Any = None) -> None:
         self.shape: tuple[int, ...] = tuple(shape)
         self.dtype = dtype
         self.itemsize: int = dtype.itemsize
@@ -100,13 +100,13 @@ class MetaArray:
             raise ShapeError(f"a tensor of sizes {list(self.shape)} is larger than any memory; pass smaller sizes")
         rows = tuple([step * self.itemsize for step in contiguous_strides(self.shape)])
         self.strides: tuple[int, ...] = rows if strides is None else tuple(strides)
-        self.data = Place(Memory(self.nbytes)) if place is None else place
+        self.data = MetaPlace(MetaMemory(self.nbytes)) if place is None else place
         """The place of its first element."""
 
     @property
-    def flags(self) -> Flags:
+    def flags(self) -> MetaFlags:
         """Whether it is row-major, and may be written to."""
-        return Flags(is_contiguous(self.shape, tuple([step // self.itemsize for step in self.strides])))
+        return MetaFlags(is_contiguous(self.shape, tuple([step // self.itemsize for step in self.strides])))
 
     def copy(self) -> MetaArray:
         """Another array of this kind, row-major."""

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from jit.ir.devices import announce
 from jit.ir.errors import UsageError
 from jit.ir.op import Op
 
-from .libraries import HOST, ArrayLibrary, is_array, library_of, library_on
+from .libraries import HOST, OPENERS, ArrayLibrary, is_array, library_of, library_on
 
 INDICES = frozenset(("indices", "lengths", "input_lengths", "target_lengths"))
 """Arguments that may lie on the CPU, whatever the device of the others."""
@@ -77,3 +78,14 @@ def _mixed(op: Op, firm: Sequence[tuple[str, ArrayLibrary]]) -> UsageError:
     return UsageError(
         f"{op.schema.name}: its tensors lie on different devices: {where}; move them to one, with .to({first!r})"
     )
+
+
+def _open_meta() -> int:
+    """One: there is one device for arrays without elements, which are known from now on."""
+    from .meta import LIBRARY
+
+    OPENERS[LIBRARY.device] = lambda number: LIBRARY
+    return 1
+
+
+announce("meta", _open_meta)
