@@ -464,8 +464,8 @@ class Tensor(Methods):
             return format(self.item(), spec)
         if spec:
             raise KindError(
-                f"{spec!r} formats tensors that are a number, of no dims; parameters, those with dims and those on 'meta' "
-                "are not formatted as a number; format item()"
+                f"{spec!r} formats tensors that are a number, of no dims; parameters, those with dims and those on "
+                "'meta' are not formatted as a number; format item()"
             )
         return str(self)
 
