@@ -127,7 +127,7 @@ _load, _loadable = _late(
             "BFloat16Storage BoolStorage ByteStorage CharStorage ComplexDoubleStorage ComplexFloatStorage "
             "DoubleStorage FloatStorage HalfStorage IntStorage LongStorage ShortStorage Storage TypedStorage "
             "UntypedStorage",
-        "ir.layouts": "sparse_bsc sparse_bsr sparse_coo sparse_csc sparse_csr strided",
+        "ir.layouts": "jagged sparse_bsc sparse_bsr sparse_coo sparse_csc sparse_csr strided",
         "library.program_names":
             "_assert _check _check_index _check_is_size _check_type _check_value _check_with "
             "get_deterministic_debug_mode get_float32_matmul_precision is_inference is_storage "
@@ -144,8 +144,8 @@ _load, _loadable = _late(
     },
     (
         "amp", "ao", "artifacts", "backends", "compiler", "distributions", "export", "fft", "files", "func", "futures",
-        "fx", "hub", "inspection", "linalg", "masked", "nn", "onnx", "optim", "overrides", "passes", "quasirandom",
-        "random", "runtime", "serialization", "signal", "sparse", "special", "tracing", "types", "utils",
+        "fx", "hub", "inspection", "linalg", "masked", "nested", "nn", "onnx", "optim", "overrides", "passes",
+        "quasirandom", "random", "runtime", "serialization", "signal", "sparse", "special", "tracing", "types", "utils",
     ),
     _partial(_member, "jit"),
 )  # fmt: skip

@@ -43,7 +43,7 @@ FLOORS = (
         "quasirandom",
         "sparse",
     ),
-    ("nn", "masked"),
+    ("nn", "masked", "nested"),
     ("tracing", "optim"),
     ("artifacts", "native", "compiler", "onnx", "ao"),
     ("inspection", "files"),

@@ -24,7 +24,7 @@ NAMESPACES = (
     "jit.nn.utils.parametrizations", "jit.nn.utils.parametrize", "jit.nn.utils.rnn", "jit.optim",
     "jit.optim.lr_scheduler", "jit.optim.swa_utils", "jit.linalg", "jit.fft", "jit.special", "jit.signal",
     "jit.signal.windows", "jit.backends", "jit.cuda", "jit.export", "jit.passes", "jit.runtime", "jit.native",
-    "jit.hub", "jit.serialization", "jit.sparse", "jit.masked",
+    "jit.hub", "jit.serialization", "jit.sparse", "jit.masked", "jit.nested",
     "jit.futures", "jit.nn.attention", "jit.nn.attention.bias", "jit.func.flexible_attention", "jit.ao.quantization",
 )  # fmt: skip
 

@@ -16,6 +16,7 @@ from jit import hub as hub
 from jit import inspection as inspection
 from jit import linalg as linalg
 from jit import masked as masked
+from jit import nested as nested
 from jit import nn as nn
 from jit import onnx as onnx
 from jit import optim as optim
@@ -74,6 +75,7 @@ from jit.eager.storages import ShortStorage as ShortStorage
 from jit.eager.storages import Storage as Storage
 from jit.eager.storages import TypedStorage as TypedStorage
 from jit.eager.storages import UntypedStorage as UntypedStorage
+from jit.ir.layouts import jagged as jagged
 from jit.ir.layouts import sparse_bsc as sparse_bsc
 from jit.ir.layouts import sparse_bsr as sparse_bsr
 from jit.ir.layouts import sparse_coo as sparse_coo

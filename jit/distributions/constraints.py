@@ -174,7 +174,7 @@ class _IntegerInterval(_Interval):
         return super().check(value) & F.eq(value, F.floor(value))
 
 
-class _IntegerGreaterThanEq(_GreaterThanEq):
+class _IntegerGreaterThan(_GreaterThanEq):
     """Whole numbers from a bound on."""
 
     is_discrete = True
@@ -312,8 +312,8 @@ dependent_property = _DependentProperty
 independent = _IndependentConstraint
 boolean = _Simple("Boolean()", lambda value: F.eq(value, 0) | F.eq(value, 1), is_discrete=True)
 one_hot = _Simple("OneHot()", _is_one_hot, 1, True)
-nonnegative_integer = _IntegerGreaterThanEq(0)
-positive_integer = _IntegerGreaterThanEq(1)
+nonnegative_integer = _IntegerGreaterThan(0)
+positive_integer = _IntegerGreaterThan(1)
 integer_interval = _IntegerInterval
 real = _Simple("Real()", lambda value: F.eq(value, value))
 real_vector = independent(real, 1)

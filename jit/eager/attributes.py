@@ -175,7 +175,7 @@ def _dir(self: Tensor) -> list[str]:
 ATTRIBUTES: dict[str, Any] = {
     **{
         f"is_{kind}": _always(False, f"Whether this tensor is {kind}: none is.")
-        for kind in ("sparse", "sparse_csr", "xpu", "mps", "hpu", "quantized", "meta", "mkldnn", "nested")
+        for kind in ("sparse", "sparse_csr", "xpu", "mps", "hpu", "quantized", "mkldnn", "nested")
     },
     "layout": _always(strided, "The order of the elements in memory: strided."),
     "names": property(lambda self: (None,) * self.ndim, doc="The names of the dims: they have none."),

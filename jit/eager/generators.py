@@ -8,7 +8,7 @@ import weakref
 from typing import Any
 
 from jit.ir import RandomState
-from jit.ir.devices import resolve
+from jit.ir.devices import CPU, resolve
 from jit.ir.errors import KindError, UsageError
 
 from . import context
@@ -28,7 +28,7 @@ class Generator:
     """
 
     def __init__(self, device: Any = None) -> None:
-        self.device = resolve(device)
+        self.device = CPU if device is None else resolve(device)
         self.lock = threading.RLock()
         self._state = RandomState(seed=0)
         _alive.add(self)

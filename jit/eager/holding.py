@@ -41,7 +41,7 @@ class Holding(Composed):
     """The words for such a tensor, with the article."""
     way_out: ClassVar[str]
     """The method that gives an ordinary tensor."""
-    is_quantized = is_mkldnn = is_nested = is_meta = False
+    is_quantized = is_mkldnn = is_nested = False
 
     @classmethod
     def answers(cls) -> Mapping[str, Callable[..., Any]]:
@@ -65,6 +65,7 @@ class Holding(Composed):
     device = property(lambda self: self.held.device, doc="The device of the elements.")
     is_cpu = property(lambda self: self.held.is_cpu, doc="Whether the elements lie on the CPU.")
     is_cuda = property(lambda self: self.held.is_cuda, doc="Whether the elements lie on a GPU.")
+    is_meta = property(lambda self: self.held.is_meta, doc="Whether the values have no elements.")
     T = mT = property(lambda self: self.t(), doc="The transposed matrix.")  # noqa: N815
     ndim = property(lambda self: len(self.shape), doc="The number of dims.")
     grad_fn = property(lambda self: self.held.grad_fn, doc="The node behind the values; None for leaves.")

@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 
 Spelling = Callable[[Any], str]
 
-_QUIET = (dtypes.float32, dtypes.int64, dtypes.bool_, dtypes.complex64)
-"""The dtypes that are not named, because numbers become tensors of them."""
+
+def _quiet() -> tuple[dtypes.DType, ...]:
+    """The dtypes that are not named, because numbers become tensors of them."""
+    return dtypes.DEFAULT, dtypes.int64, dtypes.bool_, dtypes.of_number(0j)
 
 
 @dataclass
@@ -94,16 +96,17 @@ def show_tensor(tensor: Tensor) -> str:
         return "tensor(undefined)"
     own = type(tensor).__module__.startswith("jit.")
     prefix = "tensor(" if own else f"{type(tensor).__name__}("
-    text = "[]" if array.size == 0 else _elements(array, len(prefix))
+    text = "..." if tensor.is_meta else "[]" if array.size == 0 else _elements(array, len(prefix))
     return with_notes(prefix + text, _notes(tensor, array), len(prefix))
 
 
 def _notes(tensor: Tensor, array: Any) -> list[str]:
     """Facts that are told of a tensor behind its elements."""
     notes = [] if tensor.device is CPU else [f"device='{tensor.device}'"]
-    if array.size == 0 and array.ndim != 1:
+    if tensor.is_meta or (array.size == 0 and array.ndim != 1):
         notes.append(f"size={tuple(array.shape)}")
-    if tensor.dtype not in _QUIET or (array.size == 0 and tensor.dtype is not dtypes.float32):
+    is_bare = tensor.is_meta or array.size == 0
+    if tensor.dtype is not dtypes.DEFAULT and (is_bare or tensor.dtype not in _quiet()):
         notes.append(f"dtype={tensor.dtype}")
     if tensor.grad_fn is not None:
         notes.append(f"grad_fn={tensor.grad_fn!r}")

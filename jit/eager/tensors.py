@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jit.ir import Source, dtypes
-from jit.ir.devices import CPU, resolve
+from jit.ir.devices import CPU, META, resolve
 from jit.ir.devices import device as Device
 from jit.ir.dtypes import DType
 from jit.ir.errors import AutogradError, DTypeError, KindError, MemberError, UsageError
@@ -223,6 +223,11 @@ class Tensor(Methods):
         """Whether the elements lie on a GPU."""
         return self.device.type == "cuda"
 
+    @property
+    def is_meta(self) -> bool:
+        """Whether it has no elements, but only sizes and a dtype."""
+        return self.device is META
+
     def _defined(self) -> Any:
         if self._array is None:
             raise UsageError("this tensor is undefined; give the operator a tensor with data")
@@ -360,7 +365,8 @@ class Tensor(Methods):
         if self.requires_grad and context.GRAD_ENABLED.get():
             raise UsageError("a tensor that requires grad cannot be seen as a numpy array; use t.detach().numpy()")
         if not isinstance(self._defined(), np.ndarray):
-            raise KindError(f"a tensor on {str(self.device)!r} cannot be seen as a numpy array; use t.cpu().numpy()")
+            way_out = "it has no elements" if self.is_meta else "use t.cpu().numpy()"
+            raise KindError(f"a tensor on {str(self.device)!r} cannot be seen as a numpy array; {way_out}")
         return self._array
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
@@ -454,13 +460,20 @@ class Tensor(Methods):
         return id(self)
 
     def __format__(self, spec: str) -> str:
-        return format(self.item(), spec) if self.ndim == 0 and spec else str(self)
+        if type(self) in (Tensor, Variable) and self._array is not None and self.ndim == 0 and not self.is_meta:
+            return format(self.item(), spec)
+        if spec:
+            raise KindError(
+                f"{spec!r} formats tensors that are a number, of no dims; parameters, those with dims and those on "
+                "'meta' are not formatted as a number; format item()"
+            )
+        return str(self)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         self._leave("pickling or copying")
         if not self.is_leaf:
             raise AutogradError("only leaves can be copied or pickled; call .detach() first")
-        if self.device is CPU:
+        if self.device is CPU or self.is_meta:
             return (_rebuild, (type(self), self._array, self._requires_grad))
         return (_rebuild_on, (str(self.device), type(self), HOST.taken(self._array), self._requires_grad))
 

@@ -29,6 +29,7 @@ TORCH: dict[str, Any] = {
     "torch._utils._rebuild_parameter": rebuilding.rebuild_parameter,
     "torch._utils._rebuild_parameter_with_state": rebuilding.rebuild_parameter_with_state,
     "torch._utils._rebuild_tensor": rebuilding.rebuild_tensor,
+    "torch._utils._rebuild_meta_tensor_no_storage": rebuilding.rebuild_without_elements,
     "torch._utils._rebuild_sparse_tensor": rebuilding.rebuild_sparse,
     "torch.serialization._get_layout": rebuilding.layout_of,
     "torch._tensor._rebuild_from_type_v2": rebuilding.rebuild_subclass,
@@ -92,7 +93,6 @@ MAKERS = {id(called): maker for called, maker in _CALLED}
 _ELSEWHERE = {
     "torch._utils._rebuild_qtensor": "a quantized tensor; save its dequantize()",
     "torch._utils._rebuild_nested_tensor": "a nested tensor; save its unbind()",
-    "torch._utils._rebuild_meta_tensor_no_storage": "a tensor without elements; save one that has some",
     "torch._utils._rebuild_device_tensor_from_numpy": "a tensor of an accelerator that is not known; save its cpu()",
     "torch._utils._rebuild_wrapper_subclass": "a tensor of a class of its own; save its data alone",
     "torch._tensor._rebuild_from_type": "a tensor of a class of its own; save its data alone",

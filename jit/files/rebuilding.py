@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from jit.eager.namespace import F
 from jit.eager.storages import TypedStorage
 from jit.eager.tensors import Tensor, tensor_of
 from jit.ir import layouts
+from jit.ir.devices import META
 from jit.ir.dtypes import ALL, DType, uint8
 from jit.ir.errors import ShapeError
 from jit.ir.layouts import TensorLayout
@@ -100,6 +102,24 @@ def rebuild_tensor_of_dtype(
     if not isinstance(storage, Tensor) or storage.ndim != 1 or not isinstance(dtype, DType):
         raise FileError("a tensor in it has no storage, or no dtype")
     return _viewed(storage, dtype, offset, size, stride, requires_grad, metadata)
+
+
+def rebuild_without_elements(dtype: Any, size: Any, stride: Any, requires_grad: Any) -> Tensor:
+    """A tensor on "meta", which has no elements and no storage.
+
+    Args:
+        dtype: The dtype that elements would have.
+        size: The sizes.
+        stride: The distances of neighbours.
+        requires_grad: Whether gradients are wanted.
+
+    Raises:
+        FileError: The numbers are none.
+    """
+    if not isinstance(dtype, DType) or not _natural(size) or not _natural(stride) or len(size) != len(stride):
+        raise FileError("a tensor without elements in it has no dtype, or sizes or strides that are no numbers")
+    made = F.empty_strided(list(size), list(stride), dtype=dtype, device=META)
+    return made.requires_grad_() if requires_grad else made
 
 
 def rebuild_parameter(data: Any, requires_grad: Any, hooks: Any, state: Any = None) -> Parameter:

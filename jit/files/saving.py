@@ -41,6 +41,7 @@ from .rebuilding import (
     rebuild_subclass,
     rebuild_tensor,
     rebuild_tensor_of_dtype,
+    rebuild_without_elements,
 )
 from .safe_tensors import write_tensors
 from .streams import write_stream
@@ -186,6 +187,8 @@ class SavedStorages:
         Raises:
             ContentError: It shares memory with a tensor of another dtype.
         """
+        if tensor.is_meta:
+            return rebuild_without_elements, (tensor.dtype, tuple(tensor.shape), tensor.stride(), tensor.requires_grad)
         array = tensor._defined()
         geometry = _in_room(array)
         if geometry is None:

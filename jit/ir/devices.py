@@ -1,8 +1,8 @@
 """Devices: `jit.device`, where tensors lie, and the one place that says which there are.
 
 Every device that PyTorch knows can be named, `jit.device("cuda", 0)`, but only the CPU and the GPUs that the runtime
-has announced hold tensors. `resolve` turns what users write for a device into one that exists, or refuses it; every
-`device=` goes through it.
+has announced hold tensors, and "meta" takes tensors without elements. `resolve` turns what users write for a device
+into one that exists, or refuses it; every `device=` goes through it.
 """
 
 from __future__ import annotations
@@ -116,6 +116,8 @@ def _parsed(text: Any, index: Any) -> tuple[str, int | None]:
 
 
 CPU = device("cpu")
+META = device("meta")
+"""The device of tensors that have sizes and a dtype, but no elements."""
 DEFAULT: ContextVar[device] = ContextVar("default_device", default=CPU)
 """The device on which tensors are made unless they are told otherwise."""
 CURRENT: ContextVar[int] = ContextVar("current_gpu", default=0)
@@ -129,7 +131,7 @@ def announce(kind: str, count: Callable[[], int | str]) -> None:
 
     Args:
         kind: "cuda".
-        count: How many there are; or a sentence that says why there is none.
+        count: Makes them ready for use, and says how many there are; or a sentence that says why there is none.
     """
     _COUNTS[kind] = count
 
@@ -154,17 +156,13 @@ def resolve(value: Any) -> device:
     wanted = value if isinstance(value, device) else device(value)
     if wanted.type == "cpu" and wanted.index in (None, 0):
         return CPU
-    counted = _COUNTS[wanted.type]() if wanted.type in _COUNTS else _reason(wanted)
+    counted = _COUNTS[wanted.type]() if wanted.type in _COUNTS else ""
     if isinstance(counted, str):
         raise UsageError(f"there is no device {str(wanted)!r} here{counted and ', '}{counted}; use 'cpu'")
     index = CURRENT.get() if wanted.index is None else wanted.index
     if index >= counted:
         raise UsageError(f"there is no device {str(wanted)!r} here; the last one is '{wanted.type}:{counted - 1}'")
-    return device(wanted.type, index)
-
-
-def _reason(wanted: device) -> str:
-    return "as tensors without elements are not supported" if wanted.type == "meta" else ""
+    return META if wanted.type == "meta" else device(wanted.type, index)
 
 
 @contextmanager

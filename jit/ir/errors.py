@@ -179,5 +179,9 @@ class UnwrittenError(UsageError, NotImplementedError):
     """A feature that does not exist, or a method that a subclass should define."""
 
 
+class NoElementsError(UnwrittenError):
+    """A look at the elements of a tensor that has none, as it lies on "meta"."""
+
+
 class MemberError(UsageError, AttributeError):
     """A part of a module or of another object that does not exist, or a member that this tensor lacks where it lies."""

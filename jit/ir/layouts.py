@@ -25,6 +25,8 @@ class TensorLayout:
 
 
 strided = TensorLayout("strided")
+jagged = TensorLayout("jagged")
+"""The layout of nested tensors whose members are rows one after the other."""
 sparse_coo, sparse_csr, sparse_csc = TensorLayout("sparse_coo"), TensorLayout("sparse_csr"), TensorLayout("sparse_csc")
 sparse_bsr, sparse_bsc = TensorLayout("sparse_bsr"), TensorLayout("sparse_bsc")
 """Layouts of sparse tensors, which programs compare with."""

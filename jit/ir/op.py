@@ -165,6 +165,9 @@ class Op:
         """Whether the body needs the CPU whatever the device: libraries of arrays on others lack some of its parts."""
         self.crosses = False
         """Whether its operands may lie on different devices, as those of a copy do; the result lies with the first."""
+        self.sizes_alone = False
+        """Whether it asks its operands for sizes, strides and dtypes alone, as those do that make one like another:
+        then they may lie anywhere, and need not have elements."""
         self.precision: Precision | None = None
         """The dtypes in which it computes where `autocast` is on; None if it takes its operands as they are."""
         self.is_absolute = False

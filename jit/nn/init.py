@@ -129,7 +129,7 @@ def _drawn_again(tensor: Any, moments: tuple[float, float], bounds: tuple[float,
     """The tensor, filled with draws of a normal distribution until all are inside the bounds."""
     least, most = (tensor.new_tensor(each) for each in bounds)
     tensor.normal_(*moments, generator=generator)
-    while (outside := (tensor < least) | (tensor > most)).any():
+    while not tensor.is_meta and (outside := (tensor < least) | (tensor > most)).any():
         tensor.copy_(F.where(outside, F.empty_like(tensor).normal_(*moments, generator=generator), tensor))
     return tensor
 
@@ -259,6 +259,8 @@ def orthogonal_(tensor: Any, gain: float = 1.0, generator: Any = None) -> Any:
             f"orthogonal_ fills tensors of at least two dims, and this one has {tensor.ndim}; use normal_()"
         )
     rows, columns = tensor.shape[0], math.prod(tensor.shape[1:])
+    if tensor.is_meta:  # there is nothing to fill
+        return tensor
     with context.no_grad():
         drawn = normal_(tensor.new_empty((rows, columns)), generator=generator).cpu().numpy()
         q, r = np.linalg.qr(drawn.T if rows < columns else drawn)

@@ -83,7 +83,7 @@ class StateLoad:
                 if assign:
                     self._assign(name, own[name], given[name])
                 elif not is_lazy(given[name]):
-                    own[name].copy_(given[name])
+                    _copy(name, own[name], given[name])
         if watched:
             self._call_loaded_hooks()
             self._refuse([], self.strict)
@@ -214,10 +214,17 @@ def load_own(
             faults.append(_size_fault(prefix + name, own, _tensor_of(given)))
         else:
             with context.no_grad():
-                own.copy_(_tensor_of(given))
+                _copy(prefix + name, own, _tensor_of(given))
     if strict:
         ends = (name[len(prefix) :] for name in state if name.startswith(prefix))
         unexpected.extend(prefix + end for end in ends if end.partition(".")[0] not in {**members, **module._modules})
+
+
+def _copy(name: str, own: Tensor, given: Tensor) -> None:
+    """Copy an entry of a state dict into a member of the module."""
+    if own.is_meta and not given.is_meta:
+        context.warn(f"{name} lies on 'meta' and keeps nothing of what is loaded; pass assign=True, or call to_empty()")
+    own.copy_(given)
 
 
 def _tensor_of(value: Any) -> Any:

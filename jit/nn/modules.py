@@ -197,9 +197,11 @@ class Module(Registration):
             if isinstance(value, Parameter) and name in self._computed:
                 self._assign_computed(name, value)
             elif isinstance(value, Parameter):
-                self._place(name, registered("parameter", self, name, value), self._parameters)
+                self._make_room(name, self._parameters)
+                self.register_parameter(name, value)  # which programs replace for a while, to see all parameters
             else:
-                self._place(name, registered("module", self, name, value), self._modules)
+                self._make_room(name, self._modules)
+                self._modules[name] = registered("module", self, name, value)
             return
         if name in self.__dict__.get("_computed", ()):
             self._assign_computed(name, value)
@@ -227,14 +229,13 @@ class Module(Registration):
             raise UsageError(f"{type(self).__name__}.{name} is computed from other parameters; assign to those")
         assign(self, value)
 
-    def _place(self, name: str, value: Any, table: dict[str, Any]) -> None:
-        """Put `value` into `table`, and remove whatever else had its name."""
+    def _make_room(self, name: str, table: dict[str, Any]) -> None:
+        """Remove whatever has this name, unless it is in `table`."""
         self.__dict__.pop(name, None)
         self._transient_buffers.discard(name)
         for other, _ in self._tables():
             if other is not table:
                 other.pop(name, None)
-        table[name] = value
 
     def __getattr__(self, name: str) -> Any:
         own = self.__dict__
@@ -604,7 +605,7 @@ class Module(Registration):
         return ""
 
     def _get_name(self) -> str:
-        return type(self).__name__
+        return ("Parametrized" if "parametrizations" in self._modules else "") + type(self).__name__
 
     def __repr__(self) -> str:
         extra = self.extra_repr()

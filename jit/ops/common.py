@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jit.ir import dtypes
+from jit.ir.devices import META
 from jit.ir.dtypes import DType
 from jit.ir.errors import DTypeError
 from jit.ir.op import Op, Refusal, absent
@@ -71,6 +72,11 @@ def divides_by_zero(op: Op, values: Sequence[Any]) -> bool:
 def elsewhere(tensor: Tensor, meta: Meta) -> Any:
     """The device that `meta` tells of, to which `tensor` has to be brought; None if it lies there."""
     return None if tensor.device == meta.device else meta.device
+
+
+def has_elements(tensor: Tensor) -> bool:
+    """Whether there are elements to look at: a check of them has nothing to say of a tensor without any."""
+    return str(tensor.device) != META.type
 
 
 def largest(m: Numpy, array: Array, dims: int | Ints) -> Array:

@@ -168,7 +168,7 @@ def _() -> Iterator[Sample]:
 
 
 @array(f"aten::zeros_like(Tensor self, {LIKE}", kernel=Kernel(step="fill", fills=lambda: 0, moves=True),
-       namespaces=("jit",), type=_like_type, samples=_like_samples, grad=FLAT, lays_out=True,
+       namespaces=("jit",), type=_like_type, samples=_like_samples, grad=FLAT, lays_out=True, sizes_alone=True,
        onnx=lambda g, self, dtype, device, memory_format: onnx_filled_like(g, self, 0))  # fmt: skip
 def zeros_like(m: Numpy, self: Array, dtype: DType | None, device: str | None, memory_format: str | None) -> Array:
     """Zeros in self's sizes and dtype."""
@@ -176,7 +176,7 @@ def zeros_like(m: Numpy, self: Array, dtype: DType | None, device: str | None, m
 
 
 @array(f"aten::ones_like(Tensor self, {LIKE}", kernel=Kernel(step="fill", fills=lambda: 1, moves=True),
-       namespaces=("jit",), type=_like_type, samples=_like_samples, grad=FLAT, lays_out=True,
+       namespaces=("jit",), type=_like_type, samples=_like_samples, grad=FLAT, lays_out=True, sizes_alone=True,
        onnx=lambda g, self, dtype, device, memory_format: onnx_filled_like(g, self, 1))  # fmt: skip
 def ones_like(m: Numpy, self: Array, dtype: DType | None, device: str | None, memory_format: str | None) -> Array:
     """Ones in self's sizes and dtype."""
@@ -184,7 +184,7 @@ def ones_like(m: Numpy, self: Array, dtype: DType | None, device: str | None, me
 
 
 @array(f"aten::empty_like(Tensor self, {LIKE}", kernel=Kernel(step="fill", fills=lambda: 0, moves=True),
-       namespaces=("jit",), type=_like_type, samples=_like_samples, grad=FLAT, lays_out=True,
+       namespaces=("jit",), type=_like_type, samples=_like_samples, grad=FLAT, lays_out=True, sizes_alone=True,
        onnx=lambda g, self, dtype, device, memory_format: onnx_filled_like(g, self, 0))  # fmt: skip
 def empty_like(m: Numpy, self: Array, dtype: DType | None, device: str | None, memory_format: str | None) -> Array:
     """`empty` in self's sizes and dtype."""
@@ -193,7 +193,7 @@ def empty_like(m: Numpy, self: Array, dtype: DType | None, device: str | None, m
 
 @array(f"aten::full_like(Tensor self, Scalar fill_value, {LIKE}",
        kernel=Kernel(step="fill", fills=lambda fill_value: fill_value, moves=True),
-       namespaces=("jit",), grad=FLAT, lays_out=True,
+       namespaces=("jit",), grad=FLAT, lays_out=True, sizes_alone=True,
        onnx=lambda g, self, fill_value, dtype, device, memory_format:
             onnx_filled_like(g, self, fill_value))  # fmt: skip
 def full_like(

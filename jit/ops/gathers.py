@@ -100,8 +100,8 @@ def _(
     used = _used(F, src, index.shape)
     rule = {"sum": _by_sum, "mean": _by_mean, "prod": _by_product}.get(reduce, _by_extreme)
     by_self, by_src = rule(F, g, out, self, dim, index, used, include_self)
-    if not include_self:
-        by_self = F.scatter(by_self, dim, index, 0)
+    if not include_self:  # self stays where no index leads, and counts for nothing elsewhere
+        by_self = F.scatter(g, dim, index, 0)
     return by_self, None, _unused(F, by_src, src.shape)
 
 
@@ -204,6 +204,7 @@ def _() -> Iterator[Sample]:
     twice = np.array([0.0, 0.0, 3.0, 2.0], np.float32)
     yield sample(make(2), 0, _index(0, 0, 0, 1), twice, "prod", note="two zeros")
     yield sample(np.zeros(2, np.float32), 0, _index(0, 0, 1, 1), zero, "prod", note="zeros in both")
+    yield sample(np.zeros(3, np.float32), 0, _index(0, 0), zero[:2], "prod", include_self=False, note="zeros left over")
     yield sample(make(), 0, _index(0).reshape(()), make(seed=1), "amax", note="0-d", onnx=False)
     yield sample(make(3), 0, _index(), make(0), "mean", note="empty", onnx=False)
     yield sample(make(4, low=-9, high=9, dtype="int64"), 0, _index(0, 1, 1), make(3, low=-9, high=9, dtype="int64"),

@@ -265,7 +265,7 @@ def _() -> Iterator[Sample]:
 # -- like a given tensor -----------------------------------------------------------------------------------------
 
 
-@random(f"aten::rand_like(Tensor self, *, {_NEW}", namespaces=("jit",), type=_like, grad=_FLAT)
+@random(f"aten::rand_like(Tensor self, *, {_NEW}", namespaces=("jit",), type=_like, grad=_FLAT, sizes_alone=True)
 def rand_like(m: Numpy, state: RandomState, self: Array, dtype: DType | None, device: str | None) -> tuple[Array, int]:
     """Numbers drawn evenly from [0, 1), in self's sizes and dtype."""
     return _drawn(m, "uniform", state, self.shape, dtype.numpy if dtype else self.dtype)
@@ -288,7 +288,7 @@ def _() -> Iterator[Sample]:
     yield sample(strided(make(2, 3)), note="strided")
 
 
-@random(f"aten::randn_like(Tensor self, *, {_NEW}", namespaces=("jit",), type=_like, grad=_FLAT)
+@random(f"aten::randn_like(Tensor self, *, {_NEW}", namespaces=("jit",), type=_like, grad=_FLAT, sizes_alone=True)
 def randn_like(m: Numpy, state: RandomState, self: Array, dtype: DType | None, device: str | None) -> tuple[Array, int]:
     """Numbers drawn from the standard normal distribution, in self's sizes and dtype."""
     return _drawn(m, "normal", state, self.shape, dtype.numpy if dtype else self.dtype)
@@ -310,7 +310,7 @@ def _() -> Iterator[Sample]:
     yield sample(make(0, 3), note="empty")
 
 
-@random(f"aten::randint_like(Tensor self, int high, *, {_NEW}", namespaces=("jit",), grad=_FLAT)
+@random(f"aten::randint_like(Tensor self, int high, *, {_NEW}", namespaces=("jit",), grad=_FLAT, sizes_alone=True)
 def randint_like(
     m: Numpy, state: RandomState, self: Array, high: int, dtype: DType | None, device: str | None
 ) -> tuple[Array, int]:
@@ -342,7 +342,8 @@ def _() -> Iterator[Sample]:
     yield sample(make(2, 3), 5)
 
 
-@random(f"aten::randint_like.low_dtype(Tensor self, int low, int high, *, {_NEW}", namespaces=("jit",), grad=_FLAT)
+@random(f"aten::randint_like.low_dtype(Tensor self, int low, int high, *, {_NEW}", namespaces=("jit",), grad=_FLAT,
+        sizes_alone=True)  # fmt: skip
 def randint_like_from(
     m: Numpy, state: RandomState, self: Array, low: int, high: int, dtype: DType | None, device: str | None
 ) -> tuple[Array, int]:

@@ -17,7 +17,7 @@ from jit.ir.precision import FLOAT32, Precision
 from jit.ir.samples import Sample, make, sample
 from jit.ir.types import TensorType
 
-from .common import no_integers
+from .common import has_elements, no_integers
 from .factorizations import LINALG, adjoint, check_matrix, each, matrices, same, symmetric, typed, wide_floats
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def _() -> Iterator[Sample]:
 
 
 def _refuse_singular(F: Ops, name: str, info: Any) -> None:
-    if bool(F.any(F.ne(info, 0))):
+    if has_elements(info) and bool(F.any(F.ne(info, 0))):
         raise LinAlgError(f"{name}: the matrix, or one of the batch, is singular: a pivot is exactly 0")
 
 
@@ -285,7 +285,7 @@ def linalg_det(m: Numpy, A: Array) -> Array:
 def _det_gradient(F: Ops, g: Tensor, A: Tensor, out: Tensor) -> Tensor:
     """The determinant times the transposed inverse; where there is none, the cofactors from singular values."""
     g = F.unsqueeze(F.unsqueeze(g, -1), -1)
-    if bool(F.all(F.ne(out, 0))):
+    if not has_elements(out) or bool(F.all(F.ne(out, 0))):
         turned = F.linalg_inv_ex(F.transpose(A, -2, -1))[0]
         return g * F.unsqueeze(F.unsqueeze(out, -1), -1) * turned
     from .reductions import products_of_others

@@ -18,7 +18,7 @@ from jit.ir.devices import KINDS
 from jit.ir.op import OVERLOADS
 from tests.registry_cases import all_cases
 
-MISSING = ["nosuch", "cuda", "cuda:0", "meta", "mps", "cpu:x", "cpu:1", "", "CPU", 0, jit.device("cuda", 1)]
+MISSING = ["nosuch", "cuda", "cuda:0", "meta:1", "mps", "cpu:x", "cpu:1", "", "CPU", 0, jit.device("cuda", 1)]
 NO_DEVICES = [1.5, True, [], jit.float32, object]
 PRESENT = ["cpu", "cpu:0", jit.device("cpu"), jit.device("cpu", 0), None]
 
@@ -89,7 +89,7 @@ def test_block_and_default() -> None:
     for name in (None, "cpu", jit.device("cpu:0")):
         jit.set_default_device(name)
         assert jit.get_default_device() == jit.device("cpu")
-    for name in ("cuda", "meta", jit.device("mps")):
+    for name in ("cuda", "meta:2", jit.device("mps")):
         with pytest.raises(jit.UsageError, match="no device"):
             jit.set_default_device(name)
     with pytest.raises(jit.UsageError, match="no device 'cuda:2' here"), jit.device("cuda", 2):

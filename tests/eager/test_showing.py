@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -70,3 +71,64 @@ def test_classes_derived_from_tensors_are_named() -> None:
         pass
 
     assert repr(Mask([1.0, 1.0])) == "Mask([1., 1.])"
+
+
+@pytest.mark.parametrize(
+    ("made", "spec", "text"),
+    [
+        (lambda: jit.tensor(1.5), "", "1.5"),
+        (lambda: jit.tensor(1.5), ".3f", "1.500"),
+        (lambda: jit.tensor(7), "5d", "    7"),
+        (lambda: jit.tensor(True), "", "True"),
+        (lambda: jit.tensor(1 + 2j), "", "(1+2j)"),
+        (lambda: jit.tensor(0.1, dtype=jit.float16), "", "0.0999755859375"),
+        (lambda: jit.tensor(1.5, requires_grad=True) * 2, "", "3.0"),
+        (lambda: jit.tensor(1.5, requires_grad=True) * 2, "!s", "tensor(3., grad_fn=<MulBackward0>)"),
+        (lambda: jit.ones(1), "", "tensor([1.])"),
+        (lambda: jit.empty((), device="meta"), "", "tensor(..., device='meta', size=())"),
+        (lambda: jit.nn.Parameter(jit.tensor(1.5)), "", "Parameter containing:\ntensor(1.5000, requires_grad=True)"),
+    ],
+)
+def test_formatted(made: Any, spec: str, text: str) -> None:
+    """As PyTorch's: a tensor without dims is formatted as its number, `f"{loss}"`."""
+    assert (f"{made()!s}" if spec == "!s" else format(made(), spec)) == text
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda: jit.ones(1),
+        lambda: jit.ones(2, 2),
+        lambda: jit.nn.Parameter(jit.tensor(1.0)),
+        lambda: jit.ones((), device="meta"),
+    ],
+)
+def test_not_formatted_as_a_number(made: Any) -> None:
+    with pytest.raises(TypeError, match="not formatted as a number"):
+        format(made(), ".3f")
+
+
+@pytest.mark.filterwarnings("ignore:f runs untraced")
+def test_text_of_a_number_in_a_traced_function() -> None:
+    seen = []
+
+    @jit.trace
+    def f(x: Any) -> Any:
+        seen.append(f"{x.sum()} {x.sum():.1f}")
+        return x + 1
+
+    for number in range(4):
+        f(jit.full((2,), float(number)))
+    assert seen == ["0.0 0.0", "2.0 2.0", "4.0 4.0", "6.0 6.0"]
+
+
+def test_the_default_dtype_is_not_told() -> None:
+    jit.set_default_dtype(jit.float64)
+    try:
+        texts = [str(jit.ones(1, dtype=dtype)) for dtype in (jit.float64, jit.float32, jit.complex128, jit.complex64)]
+        empty = [str(jit.ones(0, dtype=dtype)) for dtype in (jit.float64, jit.float32)]
+    finally:
+        jit.set_default_dtype(jit.float32)
+    assert texts[:2] == ["tensor([1.])", "tensor([1.], dtype=jit.float32)"]
+    assert texts[2:] == ["tensor([1.+0.j])", "tensor([1.+0.j], dtype=jit.complex64)"]
+    assert empty == ["tensor([])", "tensor([], dtype=jit.float32)"]

@@ -159,7 +159,6 @@ def test_classes_are_allowed_by_name():
     ("name", "reason"),
     [
         ("quantized", "a quantized tensor; save its dequantize"),
-        ("meta", "a tensor without elements"),
         ("program", "a program of TorchScript; torch.jit.load"),
         ("call", "subprocess.call, which is not data"),
     ],
@@ -170,6 +169,11 @@ def test_what_is_not_loaded_is_named(name, reason, weights_only, tmp_path, monke
     with pytest.raises(FileError, match=reason) as raised:
         jit.load(DATA / f"{name}.pt", weights_only=weights_only)
     assert f"{name}.pt" in str(raised.value) and not list(tmp_path.iterdir())
+
+
+def test_a_tensor_without_elements():
+    made = jit.load(DATA / "meta.pt")
+    assert made.is_meta and (tuple(made.shape), made.dtype) == ((2,), jit.float32)
 
 
 # -- places --------------------------------------------------------------------------------------------------------

@@ -585,3 +585,30 @@ def test_parameters_become_a_vector_and_back():
     first, second = nn.Linear(2, 3), nn.Linear(2, 3)
     nn.utils.vector_to_parameters(nn.utils.parameters_to_vector(first.parameters()), second.parameters())
     assert second.weight.tolist() == first.weight.tolist() and second.bias.tolist() == first.bias.tolist()
+
+
+def test_assigned_parameters_go_through_register_parameter(monkeypatch):
+    """Programs replace it for a while, to see every parameter: so tools make modules on another device."""
+    seen, own = [], nn.Module.register_parameter
+
+    def register(module, name, param):
+        own(module, name, param)
+        seen.append(name)
+        if param is not None:
+            module._parameters[name] = nn.Parameter(param.to("meta"), param.requires_grad)
+
+    monkeypatch.setattr(nn.Module, "register_parameter", register)
+    net = nn.Sequential(nn.Linear(2, 3), nn.LayerNorm(3), nn.Embedding(3, 2))
+    assert {"weight", "bias"} <= set(seen) and all(each.is_meta for each in net.parameters())
+
+
+def test_a_parameter_does_not_hide_an_attribute_of_the_class():
+    class Layer(nn.Module):
+        weight = None
+
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(jit.ones(2))
+
+    with pytest.raises(KeyError, match="already has an attribute 'weight'"):
+        Layer()

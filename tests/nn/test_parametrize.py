@@ -290,3 +290,11 @@ def test_orthogonal_takes_an_assignment():
     layer = parametrizations.orthogonal(nn.Linear(3, 3))
     layer.weight = jit.eye(3) * -1
     assert_close(layer.weight, -jit.eye(3), atol=1e-6)
+
+
+def test_name_in_text():
+    layer = nn.Linear(2, 2)
+    parametrize.register_parametrization(layer, "weight", nn.Identity())
+    assert repr(layer).startswith("ParametrizedLinear(")
+    parametrize.remove_parametrizations(layer, "weight")
+    assert repr(layer) == "Linear(in_features=2, out_features=2, bias=True)"

@@ -151,9 +151,9 @@ def restrided(array: Any, sizes: tuple[int, ...]) -> Any:
         raise ShapeError(f"a tensor of sizes {list(sizes)} is larger than any memory; pass smaller sizes")
     if start + geometry.numel <= held:
         return window(array, geometry)
-    longer = np.zeros_like(array, shape=start + geometry.numel)
-    longer[:held] = window(array, Geometry((held,), (1,), -start))
-    return longer[start:].reshape(sizes)
+    longer = type(array)((start + geometry.numel,), array.dtype)
+    longer[:held], longer[held:] = window(array, Geometry((held,), (1,), -start)), 0
+    return window(longer, geometry._replace(offset=start))
 
 
 def check_inside(array: Any, geometry: Geometry) -> None:

@@ -24,7 +24,7 @@ from jit.ir.refusals import FOREIGN, refusal
 
 from . import arrays, blocks, large, libraries
 from .libraries import HOST, ArrayLibrary
-from .placing import library_for, placed
+from .placing import library_for, placed, stays_on_host
 
 _NARROW = frozenset(dtype.numpy for dtype in dtypes.KNOWN if dtype.is_narrow)
 _SINGLE = dtypes.float32.numpy
@@ -59,7 +59,7 @@ def execute(op: Op, values: Sequence[Any], state: RandomState | None = None) -> 
         Error: The operands do not fit the operator or each other, or lie on different devices.
     """
     try:
-        if not libraries.FINDERS:
+        if not libraries.FINDERS or stays_on_host(op, values):
             return _RUNNERS[op.kind](op, values, state, HOST)
         return _execute_on(library_for(op, values), op, values, state)
     except Error:
@@ -126,10 +126,12 @@ def _execute_on(library: ArrayLibrary, op: Op, values: Sequence[Any], state: Any
 
 def _run_on(library: ArrayLibrary, op: Op, values: Sequence[Any], state: Any) -> list[Any]:
     """Run `op` on a device; on the CPU and back again, if its body needs that."""
-    if not op.runs_on_host or library is HOST:
+    if not op.runs_on_host or not library.has_elements or library is HOST:
         here = placed(op, values, library)
         found = library.computed(op, here)
-        return _RUNNERS[op.kind](op, here, state, library) if found is None else found
+        if found is None:
+            return _RUNNERS[op.kind](op, here, state, library)
+        return [*found, state] if op.kind == "random" else found
     for tell in TRANSFERS:
         tell(op)
     results = _RUNNERS[op.kind](op, placed(op, values, HOST), state, HOST)

@@ -28,6 +28,8 @@ class ArrayLibrary(Protocol):
     """The class of its arrays."""
     math: Any
     """The namespace `m` of bodies: numpy's functions for these arrays."""
+    has_elements: bool
+    """Whether there is anything to compute with; else operators are but the types of their results."""
 
     def current(self) -> AbstractContextManager[Any]:
         """A block in which arrays are made on the device."""
@@ -51,7 +53,7 @@ class ArrayLibrary(Protocol):
         """The error of this package for one of the device's, met by `what`; None if it is no such error."""
 
     def computed(self, op: Op, values: Sequence[Any]) -> list[Any] | None:
-        """The results of an operator by kernels of this package; None if its body shall compute them."""
+        """The results of an operator by other means than its body, such as kernels; None if that shall compute them."""
 
 
 class HostLibrary:
@@ -60,6 +62,7 @@ class HostLibrary:
     device = "cpu"
     array: Any = np.ndarray
     math: Any = numpy_math
+    has_elements = True
 
     def current(self) -> AbstractContextManager[Any]:
         """Nothing: there is one CPU."""

@@ -6,13 +6,26 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any
 
+import numpy as np
+
+from jit.ir.devices import announce
 from jit.ir.errors import UsageError
 from jit.ir.op import Op
 
-from .libraries import HOST, ArrayLibrary, is_array, library_of, library_on
+from .libraries import HOST, OPENERS, ArrayLibrary, is_array, library_of, library_on
 
 INDICES = frozenset(("indices", "lengths", "input_lengths", "target_lengths"))
 """Arguments that may lie on the CPU, whatever the device of the others."""
+
+
+def stays_on_host(op: Op, values: Sequence[Any]) -> bool:
+    """Whether all operands are single arrays of numpy's, and no device is asked for: a quick answer to most calls."""
+    for index in op.tensors:
+        value = values[index]
+        if type(value) is not np.ndarray and value is not None:
+            return False
+    place = _device_argument(op)
+    return place is None or values[place] is None
 
 
 def library_for(op: Op, values: Sequence[Any]) -> ArrayLibrary:
@@ -31,7 +44,9 @@ def library_for(op: Op, values: Sequence[Any]) -> ArrayLibrary:
 
 
 def placed(op: Op, values: Sequence[Any], library: ArrayLibrary) -> list[Any]:
-    """The arguments with all arrays on the device of a library."""
+    """The arguments with all arrays whose elements are read on the device of a library."""
+    if op.sizes_alone:
+        return list(values)
 
     def move(value: Any) -> Any:
         if isinstance(value, (tuple, list)):
@@ -63,3 +78,14 @@ def _mixed(op: Op, firm: Sequence[tuple[str, ArrayLibrary]]) -> UsageError:
     return UsageError(
         f"{op.schema.name}: its tensors lie on different devices: {where}; move them to one, with .to({first!r})"
     )
+
+
+def _open_meta() -> int:
+    """One: there is one device for arrays without elements, which are known from now on."""
+    from .meta import LIBRARY
+
+    OPENERS[LIBRARY.device] = lambda number: LIBRARY
+    return 1
+
+
+announce("meta", _open_meta)

@@ -80,6 +80,8 @@ class CudaLibrary:
         driver: Loads kernels and launches them.
     """
 
+    has_elements = True
+
     def __init__(
         self, index: int, module: Any, special: Any, lapack: Any, place: Callable[[int], Any],
         driver: Callable[[], Driver],

@@ -245,6 +245,6 @@ def only_device_call(program: Program) -> tuple[DeviceCall | None, int | None]:
 
 
 def stretches_on(device: str) -> DeviceStretches | None:
-    """The stretches of a GPU; None if native code cannot launch kernels there."""
+    """The stretches of a GPU; None if native code cannot launch kernels there, or the device is none."""
     library: Any = library_on(device)
-    return None if library.driver.functions is None else DeviceStretches(library)
+    return None if not library.has_elements or library.driver.functions is None else DeviceStretches(library)

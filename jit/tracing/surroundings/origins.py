@@ -33,7 +33,7 @@ HARMLESS_PACKAGES = ("numpy", "ml_dtypes", "einops")
 """Other packages of which the same holds, besides this one."""
 DULL = ("logging", "re", "types", "warnings")
 """Packages whose objects have state of their own that says nothing about a function's results."""
-WITH_STATE = ("nn", "optim", "amp", "sparse", "masked", "func", "onnx", "ao")
+WITH_STATE = ("nn", "optim", "amp", "sparse", "masked", "nested", "func", "onnx", "ao")
 """Rooms of this package whose objects hold what functions compute with: networks, optimizers, tensors, models."""
 _MODULES_WITH_STATE = tuple(f"jit.{room}." for room in WITH_STATE)
 
