@@ -261,7 +261,7 @@ def new_group(
     group_desc: str | None = None,
     device_id: Any = None,
 ) -> Any:
-    """A group of some processes, or `GroupMember.NON_GROUP_MEMBER` in the others. All processes call this, in one order.
+    """A group of some processes; `GroupMember.NON_GROUP_MEMBER` in the others. All processes call this, in one order.
 
     Args:
         ranks: Their ranks; all of them unless given.

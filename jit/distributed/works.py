@@ -36,8 +36,11 @@ class Work:
     """
 
     def __init__(
-        self, exchange: Exchange | None = None, targets: Sequence[Tensor] = (), finish: Callable[[Any], None] | None = None
-    ) -> None:  # fmt: skip
+        self,
+        exchange: Exchange | None = None,
+        targets: Sequence[Tensor] = (),
+        finish: Callable[[Any], None] | None = None,
+    ) -> None:
         self._exchange, self._targets, self._finish = exchange, list(targets), finish
 
     def wait(self, timeout: timedelta | float | None = None) -> bool:

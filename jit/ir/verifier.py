@@ -12,8 +12,8 @@ from .geometry import Geometry
 from .graph import Graph, Node, Ref, Use, Value, leaves
 from .inference import inferred_types
 from .op import Op, find
-from .registry import names_operator
 from .printer import format_node, reference
+from .registry import names_operator
 from .types import BOOL, GENERATOR, HANDLE, TENSOR, UNDEFINED, TensorType, Type
 
 Problems: TypeAlias = Iterator[tuple[str, Node]]

@@ -1,7 +1,7 @@
 """Collectives: what processes that work together exchange, as new tensors.
 
-A group of processes is known by its name, which is looked up when the operator runs; `jit.distributed` makes groups. The
-group "self" is always there: it is the process alone. Derivatives are collectives, too, so that all processes have to
+A group of processes is known by its name, which is looked up when the operator runs; `jit.distributed` makes groups.
+The group "self" is always there: it is the process alone. Derivatives are collectives, too, so that all processes have to
 differentiate what they have computed together. `jit.runtime.processes` does the work.
 """
 
@@ -35,7 +35,9 @@ def _of_sizes(input: KnownType, sizes: Ints) -> TensorType:
 
 def _refuse_reduction(reduce_op: str, name: str) -> None:
     if reduce_op not in _LINEAR:
-        raise AutogradError(f"{name} has no derivative for the reduction {reduce_op}; reduce by sum or avg, or detach()")
+        raise AutogradError(
+            f"{name} has no derivative for the reduction {reduce_op}; reduce by sum or avg, or detach()"
+        )
 
 
 # -- all get the same ------------------------------------------------------------------------------------------------

@@ -61,7 +61,9 @@ def _merge_equal_nodes(graph: Graph, select: Callable[[Node], bool]) -> bool:
 
 
 def _may_merge(node: Node) -> bool:
-    if not node.outputs or calls_out(node) or mutates(node) or communicates(node) or node.kind in ("prim::Guard", "prim::Print"):
+    if not node.outputs or calls_out(node) or mutates(node) or communicates(node):
+        return False
+    if node.kind in ("prim::Guard", "prim::Print"):
         return False
     return not has_subgraphs(node)
 

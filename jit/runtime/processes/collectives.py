@@ -161,7 +161,9 @@ def part_sizes(sizes: Sequence[int], count: int) -> tuple[int, ...]:
         ShapeError: There are no equal parts.
     """
     if not sizes or sizes[0] % count:
-        raise ShapeError(f"reduce_scatter: sizes {list(sizes)} have no {count} equal parts along the first dim; pad them")
+        raise ShapeError(
+            f"reduce_scatter: sizes {list(sizes)} have no {count} equal parts along the first dim; pad them"
+        )
     return (sizes[0] // count, *sizes[1:])
 
 
@@ -200,4 +202,6 @@ def _agree_on_rows(group: Group, received: Sequence[int], sent_rows: Sequence[in
     yield group.headers.Ialltoall(np.array(sent_rows, np.int64), coming)
     wrong = [i for i, (told, expected) in enumerate(zip(coming, received)) if told != expected]
     own = ", ".join(f"{received[i]} rows from rank {group.ranks[i]}, which sends {coming[i]}" for i in wrong)
-    yield from agree(group, f"all_to_all, in which rank {group.ranks[group.rank]} expects {own}" if wrong else "all_to_all")
+    yield from agree(
+        group, f"all_to_all, in which rank {group.ranks[group.rank]} expects {own}" if wrong else "all_to_all"
+    )

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jit.ir.errors import DistributedError, UsageError
-
-if TYPE_CHECKING:
-    from .works import Work
 
 SELF = "self"
 """The name of the group of this process alone, which is always there."""
@@ -36,7 +33,7 @@ class Group:
         self.ranks = tuple(ranks)
         self.rank = rank
         self.data, self.headers, self.timeout = data, headers, timeout
-        self.queue: deque[Work] = deque()
+        self.queue: deque[Any] = deque()
         """The exchanges that have begun here and are not done, which happen one after the other."""
         self.begun = 0
         """The number of exchanges that have begun."""
