@@ -11,6 +11,7 @@ import numpy as np
 from jit.ir.errors import ShapeError
 
 from .agreement import agree
+from .exchanges import current_exchanges
 from .groups import Group, group_named
 from .library import mpi
 from .reductions import check_reduction, operation, travelling
@@ -18,14 +19,18 @@ from .works import PROGRESS, Steps, Work
 
 
 def _begin(group: Group, text: str, steps: Callable[[], Steps]) -> Work:
-    group.begun += 1
-
     def all_steps() -> Steps:
         if group.size > 1:
             yield from agree(group, text)
         return (yield from steps())
 
-    return PROGRESS.begin(Work(group, f"{text} in the group {group.name!r} (its exchange {group.begun})", all_steps()))
+    def begin() -> Work:
+        group.begun += 1
+        where = f"{text} in the group {group.name!r} (its exchange {group.begun})"
+        return PROGRESS.begin(Work(group, where, all_steps()))
+
+    known = current_exchanges()
+    return begin() if known is None else known.begin(f"{text} in the group {group.name!r}", begin)
 
 
 def _described(name: str, array: Any, *facts: str) -> str:
