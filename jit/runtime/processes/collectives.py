@@ -18,7 +18,7 @@ from .reductions import check_reduction, operation, travelling
 from .works import PROGRESS, Steps, Work
 
 
-def _begin(group: Group, text: str, steps: Callable[[], Steps]) -> Work:
+def _begin(group: Group, text: str, steps: Callable[[], Steps], into: Any = None) -> Work:
     def all_steps() -> Steps:
         if group.size > 1:
             yield from agree(group, text)
@@ -30,7 +30,7 @@ def _begin(group: Group, text: str, steps: Callable[[], Steps]) -> Work:
         return PROGRESS.begin(Work(group, where, all_steps()))
 
     known = current_exchanges()
-    return begin() if known is None else known.begin(f"{text} in the group {group.name!r}", begin)
+    return begin() if known is None else known.begin(f"{text} in the group {group.name!r}", begin, into)
 
 
 def _described(name: str, array: Any, *facts: str) -> str:
@@ -63,7 +63,7 @@ def all_reduce(array: Any, reduction: str, name: str, overwrite: bool = False) -
             found /= group.size
         return found
 
-    return _begin(group, _described("all_reduce", sent, reduction), steps)
+    return _begin(group, _described("all_reduce", sent, reduction), steps, sent if overwrite else None)
 
 
 def reduce(array: Any, reduction: str, dst: int, name: str) -> Work:
@@ -107,7 +107,7 @@ def broadcast(array: Any, src: int, name: str, overwrite: bool = False) -> Work:
             yield group.data.Ibcast(_bytes(found), src)
         return found
 
-    return _begin(group, _described("broadcast", sent, f"src={group.ranks[src]}"), steps)
+    return _begin(group, _described("broadcast", sent, f"src={group.ranks[src]}"), steps, sent if overwrite else None)
 
 
 def all_gather(array: Any, size: int, name: str) -> Work:

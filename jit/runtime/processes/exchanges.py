@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
+from typing import Any
 
 from jit.ir.errors import DistributedError
 
@@ -31,12 +32,13 @@ class Exchanges:
         self.at = 0
         self.outer = outer
 
-    def begin(self, text: str, begin: Callable[[], Work]) -> Work:
+    def begin(self, text: str, begin: Callable[[], Work], into: Any = None) -> Work:
         """The exchange that is next: one that has happened, or one that begins now.
 
         Args:
             text: What it is.
             begin: Begins it.
+            into: The array that its result overwrites, if it overwrites one.
 
         Raises:
             DistributedError: Another one has happened here.
@@ -46,8 +48,8 @@ class Exchanges:
             known, work = self.made[self.at - 1]
             if known != text:
                 raise DistributedError(f"a traced call did {known}, and when it started again, {text}; run it untraced")
-            return work.again()
-        work = begin() if self.outer is None else self.outer.begin(text, begin)
+            return work.again(into)
+        work = begin() if self.outer is None else self.outer.begin(text, begin, into)
         work.keep()
         self.made.append((text, work))
         return work

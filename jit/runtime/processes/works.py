@@ -71,12 +71,19 @@ class Work:
             self._kept = self.result.copy()
         self._keeps = True
 
-    def again(self) -> Work:
-        """A work that is done, and has the same result or error, which were kept."""
+    def again(self, into: Any = None) -> Work:
+        """A work that is done, and has the same result or error, which were kept.
+
+        Args:
+            into: The array that the result overwrites; a new one unless given.
+        """
         PROGRESS.finish(self, self.group.timeout)
         other = Work(self.group, self.text, self._steps)
-        other.is_done, other.error = True, self.error
-        other.result = None if self._kept is None else self._kept.copy()
+        other.is_done, other.error, other.result = True, self.error, into
+        if into is None and self._kept is not None:
+            other.result = self._kept.copy()
+        elif self._kept is not None:
+            into[...] = self._kept
         return other
 
     def wait(self, timeout: float | None = None) -> Any:
