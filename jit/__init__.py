@@ -145,8 +145,8 @@ _load, _loadable = _late(
     (
         "amp", "ao", "artifacts", "backends", "compiler", "distributed", "distributions", "export", "fft", "files",
         "func", "futures", "fx", "hub", "inspection", "linalg", "masked", "nested", "nn", "onnx", "optim", "overrides",
-        "passes", "quasirandom", "random", "runtime", "serialization", "signal", "sparse", "special", "tracing", "types",
-        "utils",
+        "passes", "quasirandom", "random", "runtime", "serialization", "signal", "sparse", "special", "tracing",
+        "types", "utils",
     ),
     _partial(_member, "jit"),
 )  # fmt: skip
