@@ -131,8 +131,8 @@ class Recording:
         """
         if chain.named is None:
             chain.named = with_named_sizes(chain, self.varying)
-            if self.size_test is None:
-                self.size_test = SizeTest(chain.named, self.varying)
+        if self.size_test is None:  # of a copy for another function, too, whose chains are the same
+            self.size_test = SizeTest(chain.named, self.varying)
         return chain.named
 
     def plan(self, chain: Chain, sizes: tuple[int, ...] | None = None) -> Plan:
@@ -290,6 +290,16 @@ class Recording:
                 chosen.append(capture.owner)
         return chosen
 
+    def bound(self, owners: Sequence[Any]) -> Recording:
+        """A copy to be looked at, not to be run: its captures and its examples are what stands behind the inputs.
+
+        Args:
+            owners: The tensors behind the inputs, see `inputs`.
+        """
+        count = len(self.positions)
+        chains = [replace(chain, trace=chain.trace.with_owners(owners[count:])) for chain in self.chains]
+        return replace(self, chains=chains, examples=[owner._array.copy() for owner in owners[:count]])
+
     def misfit(
         self, owners: Sequence[Any], known: Callable[[Any], bool], view: Observations | None = None
     ) -> str | None:
@@ -316,7 +326,8 @@ class Recording:
         if not self.general:
             return None
         if self.size_test is None:
-            self._graph_of(self.chains[0])
+            with self.lock:
+                self.named(self.chains[0])
         assert self.size_test is not None
         return self.size_test.unmet(self.sizes_of(owners), self._name_of_size)
 
