@@ -15,6 +15,7 @@ Note [What equal artifacts share]
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import threading
 from collections import OrderedDict
@@ -83,6 +84,7 @@ class SharedRecordings:
 
 
 SHARED = SharedRecordings()
+os.register_at_fork(after_in_child=SHARED.renew_lock)
 
 
 def digest_of(manifest: bytes, graphs: Sequence[str], constants: Mapping[str, Any]) -> str | None:

@@ -364,12 +364,37 @@ def test_without_recordings_the_worker_imports_the_function_and_traces_it(pool):
     assert pool.submit(call, traced_here, jit.ones(2)).result(timeout=120).tolist() == [2, 2]
 
 
+def send_on(f):
+    """A task that sends its function further, from a process that has read nothing else."""
+    return pickle.dumps(f), len(f.kernels)
+
+
+def test_a_worker_can_send_a_function_on(pool):
+    f = recorded(network())
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as another:
+        text, _ = another.submit(send_on, f).result(timeout=120)
+    assert bits(pickle.loads(text)(batch(4))) == bits(f(batch(4)))
+    found = pool.submit(with_gradients, pickle.loads(text), batch(4)).result(timeout=120)
+    assert bits(found[0]) == bits(f(batch(4)))
+
+
+def test_arguments_that_arrive_in_memory_of_others_are_tensors_like_any():
+    f = recorded(network())
+    beside: list[pickle.PickleBuffer] = []
+    text = pickle.dumps(batch(4), 5, buffer_callback=beside.append)
+    lent = [memoryview(bytes(each)) for each in beside]  # read-only, as a shared memory or a mapped file is
+    x = pickle.loads(text, buffers=lent)
+    assert lent and bits(again(f)(x)) == bits(f(batch(4)))
+    x.add_(1)
+    assert bits(pickle.loads(text, buffers=lent)) == bits(batch(4)) != bits(x)
+
+
 def test_joblib_sends_them_the_same_way():
     joblib = pytest.importorskip("joblib")
     net = network().requires_grad_(False)
     f = recorded(net, backward=False)
     batches = [batch(4, seed) for seed in range(6)]
-    found = joblib.Parallel(n_jobs=2)(joblib.delayed(f)(x) for x in batches)
+    found = joblib.Parallel(n_jobs=2, max_nbytes=1)(joblib.delayed(f)(x) for x in batches)  # all by mapped files
     assert [bits(y) for y in found] == [bits(f(x)) for x in batches]
 
 

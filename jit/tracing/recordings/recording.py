@@ -38,7 +38,7 @@ from .compiling import engine, unoptimised
 from .conditions import Conditions
 from .counts import OPEN, open_counts, opened
 from .hosting import PythonHost
-from .kept_plans import keep, name_of, recalled
+from .kept_plans import keep, name_of, recalled, turn
 from .kept_sized_plans import KeptSizedPlans
 from .named_sizes import NamedSizes, SizeTest, sizes_in, symbols_of, with_named_sizes
 from .recalling import recollection
@@ -186,11 +186,16 @@ class Recording:
     def _plan(self, chain: Chain) -> Plan:
         """The plan of a chain: from the cache, or made and kept there."""
         name = None if self.optimise is unoptimised else name_of(chain.trace)
-        plan = None if name is None else recalled(name, partial(self._graph_of, chain), self._interpreter)
+        if name is None:
+            return self._without_views(self._planned(self.folded(chain)))
+        source = partial(self._graph_of, chain)
+        plan = recalled(name, source, self._interpreter)
         if plan is None:
-            plan = self._planned(self.folded(chain))
-            if name is not None:
-                keep(name, plan)
+            with turn(name):
+                plan = recalled(name, source, self._interpreter)  # another process may just have made it
+                if plan is None:
+                    plan = self._planned(self.folded(chain))
+                    keep(name, plan)
         return self._without_views(plan)
 
     def _interpreter(self, graph: Graph) -> Engine:
