@@ -108,6 +108,12 @@ def test_gradients_of_workers_are_equal_to_the_bit(name, tmp_path):
     assert re.fullmatch(r"4 shards on 2 workers: loss 2\.\d+, equal to the bit: True\n", printed)
 
 
+def test_a_server_answers_as_the_network_does(tmp_path):
+    pytest.importorskip("kserve")
+    printed = run(ROOT / "examples" / "serve_kserve.py", cwd=tmp_path)
+    assert re.findall(r"^(\d) images: .* to within 1e-5: True$", printed, re.MULTILINE) == ["1", "5"]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("path", sorted(MODELS.glob("*.py")), ids=lambda path: path.stem)
 def test_every_program_reaches_the_quality_that_it_states(path, tmp_path):
