@@ -154,8 +154,8 @@ class TracedFunction(Watched):
                 continue
 
     def _answer_or_record(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        if context.TRACE.get() is not None or not self.enabled or context.SAVING.get() is not None:
-            return self._function(*args, **kwargs)  # hooks on what is saved see what eager mode saves
+        if context.TRACE.get() is not None or not self.enabled or context.is_watched():
+            return self._function(*args, **kwargs)  # who watches sees the operators, and what eager mode saves
         if self._budget.resting > 0:
             return self._run_unseen(args, kwargs)
         began = time.perf_counter()

@@ -27,12 +27,12 @@ import errno
 import fcntl
 import hashlib
 import hmac
-import io
 import os
 import stat
 import sys
 import tempfile
 import time
+import weakref
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
@@ -76,6 +76,8 @@ class DiskCache:
         self._secret = _secret(folder)
         self._locks = None if self._secret is None else _opened(folder / _SECRET)
         """The file whose bytes are locked. It stays open: to close it anywhere would end all locks of this process."""
+        if self._locks is not None:
+            weakref.finalize(self, os.close, self._locks)
         self._patience = _PATIENCE
         """The seconds for which this process is still going to wait."""
 
@@ -130,7 +132,7 @@ class DiskCache:
                 with contextlib.suppress(OSError):
                     fcntl.lockf(self._locks, fcntl.LOCK_UN, 1, place)
 
-    def _wait(self, locks: io.FileIO, place: int) -> bool:
+    def _wait(self, locks: int, place: int) -> bool:
         """Wait for a byte to be unlocked, and lock it; whether that was possible."""
         pause = 0.001
         while self._patience > 0:
@@ -218,10 +220,10 @@ def _contents(path: Path, limit: int) -> bytes | None:
         return file.read() if stat.S_ISREG(about.st_mode) and about.st_size <= limit else None
 
 
-def _opened(path: Path) -> io.FileIO | None:
+def _opened(path: Path) -> int | None:
     """A file to be locked; None if it cannot be."""
     try:
-        return io.FileIO(os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW), "r+")
+        return os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
         return None
 
