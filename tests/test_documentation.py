@@ -87,7 +87,7 @@ def test_the_configuration_for_a_server_is_that_of_the_model_beside_it(tmp_path)
     page = (DOCS / "serving.md").read_text()
     program, expected = PROGRAM.findall(page)[0]
     check_program(DOCS / "serving.md", program, expected, tmp_path)
-    configuration = re.findall(r"^```protobuf\n(.*?)^```", page, re.MULTILINE | re.DOTALL)[0]
+    configuration = re.findall(r"^```text\n(name:.*?)^```", page, re.MULTILINE | re.DOTALL)[0]
     name = re.findall(r'^name: "(\w+)"', configuration)[0]
     (version,) = (tmp_path / "models" / name).iterdir()
     model = onnx.load(version / "model.onnx")

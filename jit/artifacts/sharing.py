@@ -1,8 +1,8 @@
 """Recordings that loaded functions have in common: equal graphs are read and compiled once in a process.
 
 Note [What equal artifacts share]
-    A worker that is sent a function with each task reads the same graphs again and again, and reading them takes a
-    hundred times as long as running them. So the recordings of the last artifacts are kept, by a digest of all that
+    A worker that is sent a function with each task reads the same graphs again and again, and reading them takes many
+    times as long as running them. So the recordings of the last artifacts are kept, by a digest of all that
     they were made of: the manifest, the graphs, and the constants in these. Parameters, buffers and generators are not
     in it. Each loaded function has its own, made of its own bytes: what one function writes, or accumulates in `.grad`,
     no other one sees, and a function whose parameters have changed since it was last sent shares its graphs all the

@@ -475,7 +475,7 @@ class OpNode(Node):
         return node_name(self.op.schema, self.saved or {}, [meta.ndim if meta else 0 for meta in self.metas])
 
     def __getattr__(self, name: str) -> Any:
-        """What was saved, as `_saved_self` or `_saved_result`: PyTorch's names for arguments, and for the result.
+        """The saved value of a name such as `_saved_self` or `_saved_result`: an argument, or the result.
 
         Raises:
             AttributeError: The formulas do not need this.
