@@ -107,7 +107,7 @@ class Provided:
         self.name = name
 
     def __get__(self, instance: Any, owner: type) -> Any:
-        imported(PROVIDERS[owner.__module__])
+        imported(next(PROVIDERS[each.__module__] for each in owner.__mro__ if each.__module__ in PROVIDERS))
         return getattr(owner if instance is None else instance, self.name)
 
 

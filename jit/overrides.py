@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from types import FunctionType
 from typing import Any
 
-from .eager.overriding import answering_classes, overridden
+from .eager.overriding import answering_classes, asking, overridden
 from .eager.tensors import Tensor
 from .ir.errors import UsageError
 
@@ -83,6 +83,49 @@ def wrap_torch_function(dispatcher: Callable[..., Iterable[Any]]) -> Callable[..
     return decorated
 
 
+class TorchFunctionMode:
+    """A block in which `__torch_function__` of the object is asked for every operator, whatever its arguments are.
+
+    The method may call the function, within which only the modes around this one are asked; NotImplemented leaves the
+    answer to the arguments. Traced functions run untraced in such a block, so that the mode sees their operators.
+
+    >>> import jit
+    >>> class Doubled(jit.overrides.TorchFunctionMode):
+    ...     def __torch_function__(self, func, types, args=(), kwargs=None):
+    ...         result = func(*args, **(kwargs or {}))
+    ...         return result * 2 if func is jit.add else result
+    >>> with Doubled():
+    ...     jit.add(jit.ones(2), 1)
+    tensor([4., 4.])
+    """
+
+    def __init__(self) -> None:
+        self._blocks: list[Any] = []
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} does not define __torch_function__")
+
+    def __enter__(self) -> Any:
+        blocks = self.__dict__.setdefault("_blocks", [])  # a class of the user's may not call our __init__
+        blocks.append(asking(self))
+        blocks[-1].__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._blocks.pop().__exit__(*error)
+
+
+class BaseTorchFunctionMode(TorchFunctionMode):
+    """A mode that lets every function do what it does."""
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        return func(*args, **(kwargs or {}))
+
+
 def is_tensor_method_or_property(func: Callable[..., Any]) -> bool:
     """Whether a function is a method of `Tensor`, or the getter of a property of it."""
     name = getattr(func, "__name__", "")
@@ -106,6 +149,7 @@ def get_ignored_functions() -> set[Callable[..., Any]]:
 
 
 __all__ = [
+    "BaseTorchFunctionMode", "TorchFunctionMode",
     "get_ignored_functions", "get_overridable_functions", "handle_torch_function", "has_torch_function",
     "has_torch_function_unary", "has_torch_function_variadic", "is_tensor_like", "is_tensor_method_or_property",
     "wrap_torch_function",

@@ -61,7 +61,7 @@ def test_the_reference_has_operators_layers_and_optimizers():
     assert all(sentence for call, sentence in found["jit.optim"].items())
 
 
-@pytest.mark.parametrize("page", ["ir-text.md"])
+@pytest.mark.parametrize("page", ["ir-text.md", "serving.md", "tasks.md"])
 def test_a_program_of_a_page_prints_what_the_page_says(page, tmp_path):
     from tests.test_readme import PROGRAM, check_program
 
@@ -77,3 +77,31 @@ def test_the_page_on_the_command_line_names_every_command():
 
     page = (DOCS / "command-line.md").read_text()
     assert all(f"`jit {name}" in page for name in cli.commands)
+
+
+def test_the_configuration_for_a_server_is_that_of_the_model_beside_it(tmp_path):
+    import onnx
+
+    from tests.test_readme import PROGRAM, check_program
+
+    page = (DOCS / "serving.md").read_text()
+    program, expected = PROGRAM.findall(page)[0]
+    check_program(DOCS / "serving.md", program, expected, tmp_path)
+    configuration = re.findall(r"^```text\n(name:.*?)^```", page, re.MULTILINE | re.DOTALL)[0]
+    name = re.findall(r'^name: "(\w+)"', configuration)[0]
+    (version,) = (tmp_path / "models" / name).iterdir()
+    model = onnx.load(version / "model.onnx")
+    assert version.name == "1" and int(re.findall(r"max_batch_size: (\d+)", configuration)[0]) > 0
+    for kind, values in (("input", model.graph.input), ("output", model.graph.output)):
+        line = rf'^{kind} \[ {{ name: "(\w+)", data_type: TYPE_(\w+), dims: \[ ([\d, ]+) \] }} \]$'
+        said = [(n, t, [int(size) for size in dims.split(",")]) for n, t, dims in re.findall(line, configuration, re.M)]
+        found = [(value.name, value.type.tensor_type) for value in values]
+        assert said == [(n, _of_triton(t.elem_type), [dim.dim_value for dim in t.shape.dim[1:]]) for n, t in found]
+        assert all(t.shape.dim[0].dim_param == "batch" for _, t in found)
+
+
+def _of_triton(kind):
+    """The name by which Triton calls an element type of ONNX."""
+    import onnx
+
+    return {onnx.TensorProto.FLOAT: "FP32", onnx.TensorProto.INT64: "INT64"}[kind]

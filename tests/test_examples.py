@@ -12,6 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 DIGITS = ROOT / "examples" / "digits.py"
 MODELS = ROOT / "examples" / "models"
+TASKS = str(ROOT / "examples" / "tasks_{}.py")
 
 
 def run(*command, cwd):
@@ -98,6 +99,19 @@ def test_two_labels_are_enough_for_a_club(tmp_path):
 def test_an_autoencoder_learns_to_tell_digits(tmp_path):
     printed = run(MODELS / "vae.py", cwd=tmp_path)
     assert float(re.findall(r"before, ([\d.]+) after", printed)[0]) < 28 and dynamic_batch(tmp_path / "vae.onnx")
+
+
+@pytest.mark.parametrize("name", ["joblib", "dask", "ray"])
+def test_gradients_of_workers_are_equal_to_the_bit(name, tmp_path):
+    pytest.importorskip(name)
+    printed = run(TASKS.format(name), cwd=tmp_path)
+    assert re.fullmatch(r"4 shards on 2 workers: loss 2\.\d+, equal to the bit: True\n", printed)
+
+
+def test_a_server_answers_as_the_network_does(tmp_path):
+    pytest.importorskip("kserve")
+    printed = run(ROOT / "examples" / "serve_kserve.py", cwd=tmp_path)
+    assert re.findall(r"^(\d) images: .* to within 1e-5: True$", printed, re.MULTILINE) == ["1", "5"]
 
 
 @pytest.mark.slow

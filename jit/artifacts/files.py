@@ -24,6 +24,7 @@ import inspect
 import io
 import json
 import os
+import pickle
 import zipfile
 from typing import Any
 
@@ -33,6 +34,7 @@ from jit.tracing.surroundings.surroundings import Surroundings
 
 from ..tracing.function import Entry, TracedCall, TracedFunction
 from ..tracing.parameters import FunctionParameters
+from ..tracing.patience import patience
 from .manifests import ManifestWriter
 from .relocating import Relocation
 from .restoring import Reader
@@ -53,6 +55,7 @@ def save(function: TracedFunction, path: str | os.PathLike[str]) -> None:
     write_atomically(path, dumps(function))
 
 
+@patience()
 def dumps(function: TracedFunction) -> bytes:
     """An artifact as bytes."""
     writer = ManifestWriter()
@@ -69,7 +72,8 @@ def dumps(function: TracedFunction) -> bytes:
 # -- reading -----------------------------------------------------------------------------------------------------
 
 
-def loads(data: bytes, name: str = "the artifact", map_location: Any = None) -> LoadedFunction:
+@patience()
+def loads(data: bytes | bytearray | memoryview, name: str = "the artifact", map_location: Any = None) -> LoadedFunction:
     """The function in an artifact's bytes. It runs no code of the file's, which may come from a stranger.
 
     Args:
@@ -83,7 +87,8 @@ def loads(data: bytes, name: str = "the artifact", map_location: Any = None) -> 
     relocation = map_location if isinstance(map_location, Relocation) else Relocation(map_location)
     try:
         members = _members(data)
-        manifest = json.loads(members.pop(_MANIFEST))
+        written = members.pop(_MANIFEST)
+        manifest = json.loads(written)
         if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
             raise ArtifactError(
                 f"it is of a format that this version cannot read, which reads format {FORMAT}; save the function again"
@@ -91,30 +96,37 @@ def loads(data: bytes, name: str = "the artifact", map_location: Any = None) -> 
         tensors = members.pop(_TENSORS)
         graphs = [members.pop(f"graphs/{i}.ir").decode() for i in range(len(members))]
         reader = Reader(tensors, graphs, relocation)
-        return LoadedFunction(reader, manifest)
+        return LoadedFunction(reader, manifest, written)
     except Error as error:
         raise type(error)(f"{name} cannot be loaded: {error}") from error
     except Exception as error:  # whatever goes wrong while reading is the file's fault
         raise ArtifactError(f"{name} cannot be loaded: it is damaged, or no artifact ({error})") from error
 
 
-def _members(data: bytes) -> dict[str, bytes]:
+def _members(data: bytes | bytearray | memoryview) -> dict[str, bytes]:
     """Contents of the zip file by name. Nothing in it is compressed, so it is never larger than the file."""
+    size = memoryview(data).nbytes
     with zipfile.ZipFile(io.BytesIO(data)) as file:
         entries = file.infolist()
         if any(e.compress_type != zipfile.ZIP_STORED or e.file_size != e.compress_size for e in entries):
             raise ArtifactError("it holds compressed data, which artifacts do not")
-        if sum(e.file_size for e in entries) > len(data) or len({e.filename for e in entries}) != len(entries):
+        if sum(e.file_size for e in entries) > size or len({e.filename for e in entries}) != len(entries):
             raise ArtifactError("its table of contents is wrong")
         return {e.filename: file.read(e) for e in entries}
 
 
 class LoadedFunction(TracedFunction):
-    """A traced function without Python code: it runs what was recorded before it was saved."""
+    """A traced function without Python code: it runs what was recorded before it was saved.
+
+    Args:
+        reader: The contents of its artifact.
+        manifest: What the manifest of that says.
+        written: The bytes of the manifest.
+    """
 
     has_code = False
 
-    def __init__(self, reader: Reader, manifest: dict[str, Any]) -> None:
+    def __init__(self, reader: Reader, manifest: dict[str, Any], written: bytes) -> None:
         self.tensors: dict[str, Any] = reader.owners(manifest["owners"])
         """The parameters, buffers and other tensors that the function reads, by name."""
         super().__init__(
@@ -127,7 +139,7 @@ class LoadedFunction(TracedFunction):
         self.__name__ = str(manifest["name"])
         self.__doc__ = None
         self._surroundings.promotions.arguments.update(map(str, manifest["promoted"]))
-        reader.fill(self, manifest)
+        reader.fill(self, manifest, written)
         recordings = [r for entry in self._cache.entries.values() for r in entry.recordings]
         if not recordings:
             raise ArtifactError("it holds no recording")
@@ -209,14 +221,19 @@ class LoadedFunction(TracedFunction):
         return loads(dumps(self))
 
 
-def pickled(function: TracedFunction) -> Any:
+def pickled(function: TracedFunction, protocol: int = pickle.DEFAULT_PROTOCOL) -> Any:
     """The reduction of a traced function for `pickle`: its artifact; without recordings, its place in Python.
+
+    Args:
+        function: What is pickled.
+        protocol: The protocol of the pickle; from 5 on the artifact can travel beside it, without being copied.
 
     Raises:
         UsageError: There is neither a recording nor a name by which the function could be found.
     """
     if any(entry.recordings for entry in function._cache.entries.values()):
-        return loads, (dumps(function),)
+        data = dumps(function)
+        return loads, (pickle.PickleBuffer(data) if protocol >= 5 else data,)
     name = getattr(function, "__qualname__", function.__name__)
     found: Any = inspect.getmodule(function._function)
     for part in name.split("."):
@@ -224,5 +241,6 @@ def pickled(function: TracedFunction) -> Any:
     if found is function:
         return name
     raise UsageError(
-        f"{function.__name__} has no trace that could be pickled, and no name by which it could be found; call it once"
+        f"{function.__name__} has no trace that could be pickled, and no name by which it could be found; call it once "
+        "with arguments like those of the calls to come, and pickle it then"
     )

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from jit.eager.generators import Generator, default_generator
 from jit.eager.pytree import Structure
 from jit.eager.tensors import Tensor
-from jit.ir import Graph, Node, dtypes
+from jit.ir import Node, dtypes
 from jit.ir.errors import UsageError
 from jit.ir.geometry import Geometry
 from jit.ir.printer import format_graph, large_constants
@@ -115,29 +115,19 @@ class ManifestWriter:
             raise UsageError(
                 "a function that registers hooks on its own tensors cannot be saved; register them outside"
             )
-        nodes = {node: number for number, node in enumerate(trace.graph.nodes)}
+        if chain.written is None:
+            chain.written = _written_graph(trace)
+        written: WrittenGraph = chain.written
+        self._arrays |= written.constants
+        self.graphs.append(written.text)
         return {
             **{name: encode(getattr(chain, name)) for name in CHAIN if name != "sizes"},
             "sizes": encode(tuple((each.recorded, each.free) for each in chain.sizes)),
-            "graph": self._graph(trace.graph),
+            "graph": len(self.graphs) - 1,
             "captures": [self._capture(capture, tensors, promoted) for capture in trace.captures.found],
-            "guards": [[nodes[g.node], encode(g.outcome), encode(g.source)] for g in trace.guards.records],
-            "composites": [
-                [nodes[c.node], [nodes[part] for part in c.parts], [value.name for value in c.taken]]
-                for c in trace.tape.composites
-            ],
-            "untracked": sorted(nodes[node] for node in trace.tape.untracked if node in nodes),
-            "checkpoints": _checkpoints(trace, nodes),
-            "backwards": sorted(nodes[node] for node in trace.tape.backwards if node in nodes),
-            "histories": [[value.name, before.name] for value, before in trace.tape.histories.items()],
-            "calls": [[number, *_call(node)] for node, number in nodes.items() if "function" in node.attributes],
-            "constants": encode(list(trace.constants)),
+            **written.notes,
+            "calls": [[i, *_call(node)] for i, node in enumerate(trace.graph.nodes) if "function" in node.attributes],
         }
-
-    def _graph(self, graph: Graph) -> int:
-        self._arrays |= large_constants(graph)
-        self.graphs.append(format_graph(graph))
-        return len(self.graphs) - 1
 
     # -- what is captured ----------------------------------------------------------------------------------------
 
@@ -210,6 +200,32 @@ def _memory(group: Sequence[Tensor]) -> Any:
     array = group[0]._array
     start = low - address_of(array)
     return window(array, Geometry((high - low,), (1,), start), np.dtype("uint8")).copy()
+
+
+class WrittenGraph(NamedTuple):
+    """A recorded graph as a file has it, with what is noted of its nodes; it stays so until a stage is added."""
+
+    text: str
+    constants: Mapping[str, Any]
+    """The arrays that the text mentions."""
+    notes: Mapping[str, Any]
+
+
+def _written_graph(trace: Trace) -> WrittenGraph:
+    nodes, tape = {node: number for number, node in enumerate(trace.graph.nodes)}, trace.tape
+    notes = {
+        "guards": [[nodes[g.node], encode(g.outcome), encode(g.source)] for g in trace.guards.records],
+        "composites": [
+            [nodes[c.node], [nodes[part] for part in c.parts], [value.name for value in c.taken]]
+            for c in tape.composites
+        ],
+        "untracked": sorted(nodes[node] for node in tape.untracked if node in nodes),
+        "checkpoints": _checkpoints(trace, nodes),
+        "backwards": sorted(nodes[node] for node in tape.backwards if node in nodes),
+        "histories": [[value.name, before.name] for value, before in tape.histories.items()],
+        "constants": encode(list(trace.constants)),
+    }  # fmt: skip
+    return WrittenGraph(format_graph(trace.graph), large_constants(trace.graph), notes)
 
 
 def _checkpoints(trace: Trace, nodes: Mapping[Node, int]) -> list[Any]:

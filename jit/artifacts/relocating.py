@@ -38,6 +38,11 @@ class Relocation:
         self._chosen = chosen
         self._known: dict[str, str] = {}
 
+    @property
+    def is_asked(self) -> bool:
+        """Whether somebody has said where anything is to lie."""
+        return self._chosen is not None
+
     def __call__(self, location: str) -> str:
         """The name of the device for what lay on `location`."""
         if location not in self._known:

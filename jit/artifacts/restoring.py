@@ -21,6 +21,7 @@ from jit.ir.devices import CPU, resolve
 from jit.ir.dtypes import DType
 from jit.ir.errors import UsageError
 from jit.ir.precision import Regime, regime
+from jit.ir.printer import is_content_hash
 from jit.runtime.arrays.libraries import HOST, ArrayLibrary, library_on
 from jit.tracing.recorder.records import SLOT, Arguments, Capture, Composite, Constant, GuardRecord, Treatment
 from jit.tracing.recorder.tape import Tape
@@ -29,16 +30,17 @@ from jit.tracing.recordings.chains import Chain, StageSizes, graph_of
 from jit.tracing.recordings.compiling import optimise, unoptimised
 from jit.tracing.recordings.counts import find_elemental
 from jit.tracing.recordings.recording import PARTS, Recording
-from jit.tracing.recordings.shapes import Pattern, SizeFamily, varying_in
+from jit.tracing.recordings.shapes import Pattern, varying_in
 from jit.tracing.surroundings.properties import kind_of
 from jit.tracing.surroundings.surroundings import World, view_of_objects
 
 from ..autograd.registered import registered
 from ..nn import Parameter
-from ..tracing.function import Entry, Key, TracedFunction
+from ..tracing.function import Key, TracedFunction
 from .manifests import CARRIERS, CHAIN, RECORDING
 from .plain import PlainError, decode
 from .relocating import Relocation
+from .sharing import SHARED, Placed, can_be_shared, digest_of, put
 from .vetting import check, check_nodes
 
 
@@ -54,6 +56,8 @@ class Reader:
     def __init__(self, tensors: bytes, graphs: Sequence[str], relocation: Relocation) -> None:
         self._relocation = relocation
         self._arrays = _arrays(tensors)
+        self._constants = {name: array for name, array in self._arrays.items() if is_content_hash(name)}
+        """The arrays that graphs mention; all others are tensors of the function."""
         self._texts = graphs
         self._owners: list[Any] = []
         self._memory: dict[str, Tensor] = {}
@@ -128,39 +132,50 @@ class Reader:
             ]
         )
 
-    def fill(self, function: TracedFunction, manifest: Mapping[str, Any]) -> None:
-        """Give `function` the recordings of the manifest.
+    def fill(self, function: TracedFunction, manifest: Mapping[str, Any], written: bytes) -> None:
+        """Give `function` the recordings of the manifest: those of an equal artifact, if one was read before.
+
+        Args:
+            function: What has the owners that were read.
+            manifest: The contents of the manifest.
+            written: Its bytes.
 
         Raises:
             PlainError: The manifest does not fit itself or the graphs.
         """
         view = function._surroundings.look()
-        names = list(function._parameters.named)
+        digest = None if self._relocation.is_asked else digest_of(written, self._texts, self._constants)
+        placed = None if digest is None else SHARED.find(digest, view.fingerprint)
+        if placed is None:
+            placed = [self._placed(entry, function, view) for entry in manifest["entries"]]
+            if digest is not None and can_be_shared(placed):
+                SHARED.keep(digest, view.fingerprint, placed)
+        put(function, placed)
 
-        def key_of(data: Any) -> Key:
-            structures, tensors, sharing, grad_mode, home, region = decode(data)
-            fit = isinstance(structures, tuple) and all(type(s) is Structure for s in structures)
-            if not fit or not _is_made_like((tensors, grad_mode, home, region), ([tuple], bool, str, str)):
-                raise PlainError("this is no key")
-            tensors, home = self._relocation.kinds(tensors), self._home(home)
-            arguments = zip(names or (f"input_{i}" for i in range(len(structures))), structures, strict=True)
-            objects = view_of_objects([(name, value) for name, s in arguments for value in statics(s)])
-            return Key(structures, tensors, sharing, grad_mode, home, region, World(view, objects).fingerprint)
+    def _placed(self, entry: Mapping[str, Any], function: TracedFunction, view: Any) -> Placed:
+        """The recordings of one key, with their place in the cache of the function."""
+        key = self._key(entry["key"], function, view)
+        recordings = [self._recording(data, key, function, view) for data in entry["recordings"]]
+        if entry["general"] is None:
+            return Placed(key, None, recordings)
+        family_key, pattern = self._key(entry["general"][0], function, view), decode(entry["general"][1])
+        if not _is_made_like(pattern, [[int]]) or len(pattern) != len(key.tensors):
+            raise PlainError("this does not say which sizes of the tensors vary")
+        if any(not _names_what_varies(recording, pattern) for recording in recordings):
+            raise PlainError("a recording for many sizes does not say which of its sizes vary")
+        return Placed(key, (family_key, pattern), recordings)
 
-        for entry in manifest["entries"]:
-            key = key_of(entry["key"])
-            recordings = [self._recording(data, key, function, view) for data in entry["recordings"]]
-            if entry["general"] is None:
-                function._cache.entries[key] = Entry(recordings)
-            else:
-                family_key, pattern = key_of(entry["general"][0]), decode(entry["general"][1])
-                if not _is_made_like(pattern, [[int]]) or len(pattern) != len(key.tensors):
-                    raise PlainError("this does not say which sizes of the tensors vary")
-                if any(not _names_what_varies(recording, pattern) for recording in recordings):
-                    raise PlainError("a recording for many sizes does not say which of its sizes vary")
-                family = function._cache.sizes.families.setdefault(family_key, SizeFamily())
-                family.general.setdefault(pattern, {})[key] = Entry(recordings)
-                function._cache.sizes.counts_are_open |= any(recording.counts for recording in recordings)
+    def _key(self, data: Any, function: TracedFunction, view: Any) -> Key:
+        """The key that was written so, in the surroundings of the function."""
+        structures, tensors, sharing, grad_mode, home, region = decode(data)
+        fit = isinstance(structures, tuple) and all(type(s) is Structure for s in structures)
+        if not fit or not _is_made_like((tensors, grad_mode, home, region), ([tuple], bool, str, str)):
+            raise PlainError("this is no key")
+        tensors, home = self._relocation.kinds(tensors), self._home(home)
+        names = list(function._parameters.named) or (f"input_{i}" for i in range(len(structures)))
+        arguments = zip(names, structures, strict=True)
+        objects = view_of_objects([(name, value) for name, s in arguments for value in statics(s)])
+        return Key(structures, tensors, sharing, grad_mode, home, region, World(view, objects).fingerprint)
 
     def _home(self, home: str) -> str:
         """The default device in a key, and the rest of what it says of devices; that of a caller is mostly the CPU."""
@@ -179,10 +194,11 @@ class Reader:
         facts[:] = [(index, name, self._relocation.fact(answer)) for index, name, answer in facts]
         recording.chains = [self._chain(chain, view) for chain in data["chains"]]
         check(recording, key)
+        _let_go(recording)
         return recording
 
     def _chain(self, data: Mapping[str, Any], view: Any) -> Chain:
-        graph = parse(self._texts[_natural(data["graph"], len(self._texts))], tensors=self._arrays)
+        graph = parse(self._texts[_natural(data["graph"], len(self._texts))], tensors=self._constants)
         nodes, values = list(graph.nodes), {v.name: v for v in graph.values}
         for number, arguments, needs, written, region in data["calls"]:
             node = nodes[_natural(number, len(nodes))]
@@ -230,6 +246,13 @@ class Reader:
         owner = self._owners[_natural(number, len(self._owners))]
         place = view.index_of(owner) if isinstance(owner, (Tensor, Generator)) else None
         return Capture(value, owner, str(name), place, kind=kind_of(owner) if isinstance(owner, Tensor) else None)
+
+
+def _let_go(recording: Recording) -> None:
+    """Let captures hold no tensors: each call finds those of its function, by their places."""
+    for capture in (capture for chain in recording.chains for capture in chain.trace.captures.found):
+        if capture.place is not None:
+            capture.owner = None
 
 
 def _plain(data: Mapping[str, Any], makes: Mapping[str, Any]) -> dict[str, Any]:

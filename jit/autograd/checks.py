@@ -25,6 +25,10 @@ from .differentiation import grad
 from .forward_ad import dual_level, make_dual, unpack_dual
 
 
+class GradcheckError(VerificationError, RuntimeError):
+    """A derivative that disagrees with finite differences."""
+
+
 def gradcheck(
     func: Callable[..., Any], inputs: Any, eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3,
     raise_exception: bool = True, nondet_tol: float = 0.0, check_undefined_grad: bool = True,
@@ -49,7 +53,7 @@ def gradcheck(
 
     Raises:
         UsageError: No input requires grad, or one that does is not float64.
-        VerificationError: The first Jacobian that does not agree, with both shown.
+        GradcheckError: The first Jacobian that does not agree, with both shown.
 
     >>> import jit
     >>> x = jit.tensor([1.0, 2.0], dtype=jit.float64, requires_grad=True)
@@ -80,6 +84,37 @@ def gradcheck(
     return True
 
 
+def get_numerical_jacobian(
+    fn: Callable[..., Any], inputs: Any, target: Any = None, eps: float = 1e-3, grad_out: float = 1.0
+) -> list[Tensor]:
+    """Central differences of the first output: for each tensor its elements by those of the output.
+
+    Args:
+        fn: A function of the inputs that returns one tensor or several.
+        inputs: Its arguments, or the only one.
+        target: The tensors to differentiate by, or the only one; by default the inputs that require grad.
+        eps: The step of the differences.
+        grad_out: Accepted, and has to be 1, as in PyTorch.
+
+    Raises:
+        UsageError: `grad_out` is not 1.
+
+    >>> import jit
+    >>> x = jit.tensor([1.0, 2.0], dtype=jit.float64, requires_grad=True)
+    >>> (found,) = jit.autograd.checks.get_numerical_jacobian(lambda x: x * x, (x,))
+    >>> found.round(decimals=6)
+    tensor([[2., 0.],
+            [0., 4.]], dtype=jit.float64)
+    """
+    if grad_out != 1.0:
+        raise UsageError("get_numerical_jacobian takes grad_out=1.0 and nothing else; multiply the result")
+    arguments = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
+    given = arguments if target is None else target if isinstance(target, (tuple, list)) else (target,)
+    by = [t for t in given if isinstance(t, Tensor) and (target is not None or t.requires_grad)]
+    found = [_differences(fn, arguments, t, np.eye(t._array.size), eps)[0] for t in by]
+    return [tensor_of(jacobian.astype(t._array.dtype)) for jacobian, t in zip(found, by, strict=True)]
+
+
 _Pair: TypeAlias = tuple[int, int, Any, Any]
 """The numbers of an output and an input, a derivative as found, and as expected."""
 
@@ -101,8 +136,8 @@ def _backward_pairs(
                 yield number, index, ways_in[index] @ gradients, differences[index][number] @ ways_out.T
 
 
-def _mismatch(output: int, input: int, found: Any, expected: Any) -> VerificationError:
-    return VerificationError(
+def _mismatch(output: int, input: int, found: Any, expected: Any) -> GradcheckError:
+    return GradcheckError(
         f"output {output}, input {input}: the derivative disagrees with finite differences; mend it, or choose "
         "inputs around which the function is smooth\n"
         f"analytical:\n{found}\nnumerical:\n{expected}"
@@ -137,15 +172,15 @@ def _differences(func: Callable[..., Any], arguments: Sequence[Any], wrt: Tensor
 
 
 def _require_alike(outputs: Sequence[Tensor], moved: Sequence[Tensor]) -> None:
-    """VerificationError if the function returns other sizes or dtypes a small step away."""
+    """GradcheckError if the function returns other sizes or dtypes a small step away."""
     for number, (one, other) in enumerate(zip(outputs, moved, strict=False)):
         if (one._array.shape, one.dtype) != (other._array.shape, other.dtype):
-            raise VerificationError(
+            raise GradcheckError(
                 f"output {number} is {one.dtype.name} of sizes {list(one.shape)}, and a small step away "
                 f"{other.dtype.name} of {list(other.shape)}: a function has to return the same ones near its inputs"
             )
     if len(outputs) != len(moved):
-        raise VerificationError(
+        raise GradcheckError(
             f"the function returns {len(outputs)} outputs, and {len(moved)} a small step away; always return as many"
         )
 
@@ -217,7 +252,7 @@ def gradgradcheck(
         fast_mode: Compare along one random direction instead of all elements.
 
     Raises:
-        VerificationError: The first Jacobian that does not agree, with both shown.
+        GradcheckError: The first Jacobian that does not agree, with both shown.
 
     >>> import jit
     >>> x = jit.tensor([1.0, 2.0], dtype=jit.float64, requires_grad=True)

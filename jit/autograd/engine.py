@@ -17,10 +17,12 @@ import contextvars
 import heapq
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 from jit.eager import context
 from jit.eager.namespace import F
+from jit.eager.overriding import asking_only
 from jit.eager.tensors import Tensor
 from jit.eager.watch import LOOKING, pause, resume, resumed
 from jit.ir.errors import AutogradError, KindError, ShapeError, UsageError
@@ -69,8 +71,10 @@ def run_backward(
         The gradients of `inputs`, None for those that were not reached; nothing where there are no inputs.
     """
     hook = pause() if LOOKING else None
+    unasked = nullcontext() if context.MODES.get() is None else asking_only(())
     try:
-        return _run_backward(hook, outputs, gradients, inputs, retain_graph, create_graph, within, accumulating)
+        with unasked:
+            return _run_backward(hook, outputs, gradients, inputs, retain_graph, create_graph, within, accumulating)
     finally:
         resume(hook)
 

@@ -474,6 +474,39 @@ class OpNode(Node):
 
         return node_name(self.op.schema, self.saved or {}, [meta.ndim if meta else 0 for meta in self.metas])
 
+    def __getattr__(self, name: str) -> Any:
+        """The saved value of a name such as `_saved_self` or `_saved_result`: an argument, or the result.
+
+        Raises:
+            AttributeError: The formulas do not need this.
+            AutogradError: What was saved has been freed, or changed in place.
+        """
+        if not name.startswith("_saved_"):
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}", name=name, obj=self)
+        if self.saved is None:
+            raise _freed(self)
+        known = self._named_for_users()
+        if name not in known:
+            there = ", ".join(known) or "nothing"
+            raise AttributeError(f"{self.name} has saved {there}, not {name!r}", name=name, obj=None)
+        value = known[name]
+        if isinstance(value, tuple):
+            return tuple(v.unpack(self) if isinstance(v, SavedTensor) else v for v in value)
+        return value.unpack(self) if isinstance(value, SavedTensor) else value
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self._named_for_users()]
+
+    def _named_for_users(self) -> dict[str, Any]:
+        """Tensors and plain values by PyTorch's names."""
+        found: dict[str, Any] = {}
+        for name, value in (self.saved or {}).items():
+            if name == "out" and isinstance(value, tuple):
+                found |= {f"_saved_result{i}": each for i, each in enumerate(value)}
+            elif not isinstance(value[0] if type(value) is tuple and value else value, Meta):
+                found["_saved_result" if name == "out" else f"_saved_{name}"] = value
+        return found
+
     def release(self) -> None:
         if _saves_elements(self.op):
             self.saved = None

@@ -39,6 +39,8 @@ CHECKPOINTS: ContextVar[tuple[int, ...]] = ContextVar("checkpoints", default=())
 """The checkpoints that are being recorded here, the outermost first; see jit.tracing.recorder.recomputation."""
 SAVING: ContextVar[tuple[Callable[[Any], Any], Callable[[Any], Any]] | None] = ContextVar("saving", default=None)
 """Functions that pack and unpack the tensors that are saved for backward; see jit.autograd.graph."""
+MODES: ContextVar[tuple[Any, ...] | None] = ContextVar("modes", default=None)
+"""The objects that are asked for every function of tensors here, the innermost last; see jit.eager.overriding."""
 AUTOCAST: ContextVar[Regime | None] = ContextVar("autocast", default=None)
 """The lower dtypes in which operators compute here, if they do; see jit.eager.autocasting."""
 CASTS: ContextVar[Any] = ContextVar("casts", default=None)
@@ -247,6 +249,11 @@ def scope(name: str) -> Iterator[None]:
         yield
     finally:
         SCOPE.reset(token)
+
+
+def is_watched() -> bool:
+    """Whether something of the user's is told of every operator here, or of what it saves."""
+    return SAVING.get() is not None or MODES.get() is not None
 
 
 @contextmanager

@@ -204,7 +204,22 @@ def _run_parts(op: Op, values: Sequence[Any]) -> Any:
         raise
     except FOREIGN as error:
         raise refusal(op, values, error) from error
+    if isinstance(result, Tensor):
+        if result._viewed is not None and not context.GRAD_ENABLED.get():
+            _leave_view(result, values)
+        return result
     return return_type(op)(*result) if type(result) is tuple and op.schema.returns[0].name else result
+
+
+def _leave_view(result: Tensor, values: Sequence[Any]) -> None:
+    """Let a result that is a view of what the composite itself has made be a tensor like any other.
+
+    Nobody has the base, and no history leads through it. A write to the result would else be one to a view that was
+    taken without its history.
+    """
+    given = (item for value in values for item in unpack(value) if isinstance(item, Tensor))
+    if all(item._storage is not result._storage for item in given):
+        result._viewed, result._path = None, ()
 
 
 def beside(values: Sequence[Any]) -> AbstractContextManager[None]:

@@ -4,6 +4,10 @@ Note [Who answers]
     A class that is derived from `Tensor` and defines the method is noted when it is made, and its operators and methods
     ask it first. The functions look at their arguments only once there is such a class, so that a program without one
     pays for a look at an empty list. Any other class is asked where no declaration takes its objects.
+
+    A mode is an object that is asked before all classes, whatever the arguments, within a block of the program. While
+    it answers, only the modes around it are left, so that it can call the function itself. Its class stands in the list
+    of classes as long as the block runs, in whatever thread. Derivatives that are computed do not ask.
 """
 
 from __future__ import annotations
@@ -12,6 +16,8 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from typing import Any
+
+from . import context
 
 OVERRIDING: list[type] = []
 """The classes of tensors that answer themselves."""
@@ -26,6 +32,29 @@ def switched_off() -> Iterator[None]:
         yield
     finally:
         _OFF.reset(token)
+
+
+@contextlib.contextmanager
+def asking(mode: Any) -> Iterator[None]:
+    """Within this block `mode` is asked for every function of tensors, before the modes around it."""
+    if (trace := context.asking_trace()) is not None:
+        trace.note_impure(f"is watched by {type(mode).__name__}, a mode that it enters")
+    OVERRIDING.append(type(mode))
+    try:
+        with asking_only((*(context.MODES.get() or ()), mode)):
+            yield
+    finally:
+        OVERRIDING.remove(type(mode))
+
+
+@contextlib.contextmanager
+def asking_only(modes: tuple[Any, ...]) -> Iterator[None]:
+    """Within this block these modes are asked and no others."""
+    token = context.MODES.set(modes or None)
+    try:
+        yield
+    finally:
+        context.MODES.reset(token)
 
 
 def answers(kind: type) -> bool:
@@ -61,6 +90,11 @@ def overridden(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict
     if _OFF.get():
         return NotImplemented
     found = answering_classes((*args, *kwargs.values()))
+    if (modes := context.MODES.get()) is not None:
+        with asking_only(modes[:-1]):
+            result = modes[-1].__torch_function__(function, tuple(found), args, kwargs)
+        if result is not NotImplemented:
+            return result
     for kind in found:
         result = kind.__torch_function__(function, tuple(found), args, kwargs)  # type: ignore[attr-defined]
         if result is not NotImplemented:
@@ -74,4 +108,4 @@ def overridden(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict
     return NotImplemented
 
 
-__all__ = ["OVERRIDING", "answering_classes", "answers", "overridden", "switched_off"]
+__all__ = ["OVERRIDING", "answering_classes", "answers", "asking", "asking_only", "overridden", "switched_off"]

@@ -481,7 +481,7 @@ class Tensor(Methods):
         self._leave("copy.copy()")
         if not self.is_leaf:
             raise AutogradError("only leaves can be copied or pickled; call .detach() first")
-        return _rebuild(type(self), self._array, self._requires_grad)
+        return _holding(type(self), self._array, self._requires_grad)
 
     # -- autograd ------------------------------------------------------------------------------------------------
 
@@ -696,6 +696,12 @@ def variable_of(array: Any, storage: Storage | None = None) -> Variable:
 
 
 def _rebuild(kind: type[Tensor], array: Any, requires_grad: bool) -> Tensor:
+    """A tensor that was pickled. Its memory is its own: what was sent beside the pickle may be that of a file."""
+    is_lent = isinstance(array, np.ndarray) and not (type(array) is np.ndarray and array.flags.writeable)
+    return _holding(kind, np.array(array) if is_lent else array, requires_grad)
+
+
+def _holding(kind: type[Tensor], array: Any, requires_grad: bool) -> Tensor:
     tensor: Tensor = _new(kind)
     tensor._hold(with_known_dtype(array) if isinstance(array, np.ndarray) else array)
     tensor._requires_grad = requires_grad
@@ -709,7 +715,7 @@ def _rebuild_on(device: str, kind: type[Tensor], array: Any, requires_grad: bool
     except UsageError as error:
         raise UsageError(f"a tensor was pickled on {device!r}, but {error}, and pickle t.cpu()") from error
     with library.current():
-        return _rebuild(kind, library.taken(array), requires_grad)
+        return _holding(kind, library.taken(array), requires_grad)
 
 
 def strides_of(array: Any) -> tuple[int, ...]:

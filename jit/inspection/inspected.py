@@ -176,10 +176,11 @@ def _in_notebook(self: TracedFunction) -> str:
 # -- copies --------------------------------------------------------------------------------------------------
 
 
-def _reduce(self: TracedFunction) -> Any:
+def _reduce(self: TracedFunction, protocol: Any) -> Any:
+    """The function as data for `pickle`, so that it can be sent to another process; see docs/tasks.md."""
     from ..artifacts.files import pickled
 
-    return pickled(self)
+    return pickled(self, int(protocol))
 
 
 def _deepcopy(self: TracedFunction, memo: dict[int, Any]) -> Any:
@@ -197,7 +198,7 @@ def _deepcopy(self: TracedFunction, memo: dict[int, Any]) -> Any:
 METHODS: dict[str, Any] = {
     "save": _save, "kernels": property(_kernels), "profile": _profile, "why_not": _why_not, "view": _view,
     "_repr_html_": _in_notebook,
-    "__reduce__": _reduce, "__deepcopy__": _deepcopy,
+    "__reduce_ex__": _reduce, "__deepcopy__": _deepcopy,
 }  # fmt: skip
 
 for _name, _method in METHODS.items():

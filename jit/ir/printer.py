@@ -93,6 +93,11 @@ def content_hash(array: np.ndarray[Any, Any]) -> str:
     return f"sha256:{digest.hexdigest()[:16]}"
 
 
+def is_content_hash(name: str) -> bool:
+    """Whether a name stands for an array, see `content_hash`."""
+    return name.startswith("sha256:")
+
+
 # -- graphs and nodes --------------------------------------------------------------------------------------------
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
@@ -275,12 +274,10 @@ def _recorded(call: _ExportCall, stage: int) -> Recording:
         if recording is None:
             raise ExportError("the function could not be traced")
         _check_writes(recording, call.repeated)
-        tensors = traced.tensors_of(*call.arguments, **call.options)
+        owners = traced.owners_of(call.arguments, call.options, as_recorded=not call.is_recorded)
         if stage > 0:
-            _differentiate(recording, result, tensors, stage)
-        if call.is_recorded:
-            recording = replace(recording, examples=[tensors[i]._array.copy() for i in recording.positions])
-    return recording
+            _differentiate(owners, result, stage)
+    return recording.bound(owners) if call.is_recorded else recording
 
 
 @contextmanager
@@ -337,9 +334,8 @@ def _check_writes(recording: Recording, repeated: Collection[int]) -> None:
             )
 
 
-def _differentiate(recording: Recording, result: Any, arguments: Sequence[Tensor], stage: int) -> None:
-    """Have the backwards recorded that the exported stage needs."""
-    owners = recording.inputs(arguments)
+def _differentiate(owners: Sequence[Any], result: Any, stage: int) -> None:
+    """Have the backwards recorded that the exported stage needs, by what stands behind the inputs."""
     wanted = [o for o in owners if isinstance(o, Tensor) and o.requires_grad]
     outputs = [t for t in flatten(result)[0] if isinstance(t, Tensor) and t.requires_grad]
     if not wanted or not outputs:

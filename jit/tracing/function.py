@@ -22,7 +22,6 @@ from typing import Any
 
 from jit.eager import context
 from jit.eager.pytree import ObjectError, too_deep
-from jit.eager.tensors import Tensor
 from jit.ir import Graph
 from jit.ir.errors import Error, TraceError, UsageError
 from jit.late import Provided
@@ -155,8 +154,8 @@ class TracedFunction(Watched):
                 continue
 
     def _answer_or_record(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        if context.TRACE.get() is not None or not self.enabled or context.SAVING.get() is not None:
-            return self._function(*args, **kwargs)  # hooks on what is saved see what eager mode saves
+        if context.TRACE.get() is not None or not self.enabled or context.is_watched():
+            return self._function(*args, **kwargs)  # who watches sees the operators, and what eager mode saves
         if self._budget.resting > 0:
             return self._run_unseen(args, kwargs)
         began = time.perf_counter()
@@ -344,9 +343,17 @@ class TracedFunction(Watched):
         """Whether a call with these arguments would run a recording."""
         return self._find(args, kwargs) is not None
 
-    def tensors_of(self, *args: Any, **kwargs: Any) -> list[Tensor]:
-        """The tensors among the arguments of a call, in the order in which recordings count them."""
-        return self._prepare(args, kwargs).leaves
+    def owners_of(self, args: Any, kwargs: Any, as_recorded: bool) -> list[Any]:
+        """The tensors, generators and numbers behind the inputs of the last recording, in a call like the last one.
+
+        Args:
+            args: The arguments of the call.
+            kwargs: The same by name.
+            as_recorded: Take for captures what they were when they were recorded, not what the call would find.
+        """
+        assert self._last is not None
+        call = self._prepare(args, kwargs)
+        return self._last.inputs(call.leaves, None if as_recorded else call.world.tensors, call.numbers)
 
     def _find(self, args: Any, kwargs: Any) -> Recording | None:
         call = self._prepare(args, kwargs)
@@ -432,7 +439,7 @@ class TracedFunction(Watched):
         )
 
 
-for _name in ("save", "kernels", "profile", "why_not", "view", "_repr_html_", "__reduce__", "__deepcopy__"):
+for _name in ("save", "kernels", "profile", "why_not", "view", "_repr_html_", "__reduce_ex__", "__deepcopy__"):
     setattr(TracedFunction, _name, Provided(_name))  # by `jit.inspection.inspected`
 
 __all__ = ["Entry", "Key", "TracedCall", "TracedFunction"]

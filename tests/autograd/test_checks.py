@@ -7,6 +7,8 @@ import pytest
 
 import jit
 from jit.autograd import Function, gradcheck, gradgradcheck
+from jit.autograd.checks import GradcheckError, get_numerical_jacobian
+from jit.ir.errors import UsageError
 
 both_modes = pytest.mark.parametrize("fast_mode", [False, True])
 
@@ -107,3 +109,37 @@ def test_what_cannot_be_checked() -> None:
         gradcheck(lambda x: x, jit.ones(2))
     with pytest.raises(jit.UsageError, match="float64"):
         gradcheck(lambda x: x, jit.ones(2).requires_grad_())
+
+
+def test_the_numerical_jacobian_has_the_elements_of_the_input_by_those_of_the_output():
+    a = jit.tensor([[1.0, 2.0]], dtype=jit.float64, requires_grad=True)
+    b = jit.tensor([3.0, 4.0, 5.0], dtype=jit.float64, requires_grad=True)
+    plain = jit.ones(1, dtype=jit.float64)
+
+    def outer(a, b, c):
+        return (a.reshape(2, 1) * b + c).reshape(-1), b
+
+    by_a, by_b = get_numerical_jacobian(outer, (a, b, plain))
+    assert by_a.shape == (2, 6) and by_b.shape == (3, 6)
+    np.testing.assert_allclose(by_a.numpy(), np.kron(np.eye(2), [3, 4, 5]), atol=1e-8)
+    np.testing.assert_allclose(by_b.numpy(), np.concatenate([np.eye(3), 2 * np.eye(3)], 1), atol=1e-8)
+    (alone,) = get_numerical_jacobian(outer, (a, b, plain), target=plain)
+    np.testing.assert_allclose(alone.numpy(), np.ones((1, 6)), atol=1e-8)
+    with pytest.raises(UsageError, match="multiply the result"):
+        get_numerical_jacobian(outer, (a, b, plain), grad_out=2.0)
+
+
+def test_a_wrong_derivative_is_an_error_of_its_own():
+    class Wrong(jit.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return gradient * 3
+
+    x = jit.ones(2, dtype=jit.float64, requires_grad=True)
+    with pytest.raises(GradcheckError) as caught:
+        jit.autograd.gradcheck(Wrong.apply, (x,))
+    assert isinstance(caught.value, (RuntimeError, AssertionError)) and "disagrees" in str(caught.value)

@@ -287,3 +287,50 @@ def test_grad_mode_is_each_threads_own():
     thread.start()
     thread.join()
     assert seen == [True, False] and jit.is_grad_enabled()
+
+
+# -- what nodes have saved ---------------------------------------------------------------------------------------
+
+
+def node(tensor: jit.Tensor) -> Any:
+    """The node of a tensor, whose attributes are not known beforehand."""
+    return tensor.grad_fn
+
+
+def test_what_an_operator_has_saved_is_there_by_the_names_of_pytorch():
+    x, w = jit.tensor([1.0, 2.0], requires_grad=True), jit.tensor([3.0, 4.0], requires_grad=True)
+    product = x * w
+    assert node(product)._saved_self.tolist() == [1, 2] and node(product)._saved_other.tolist() == [3, 4]
+    raised = (product + 1).exp()
+    assert node(raised)._saved_result.tolist() == raised.tolist()
+    assert node(raised)._saved_result.grad_fn is node(raised)
+    (again,) = jit.grad(node(raised)._saved_result.sum(), x, retain_graph=True)
+    assert again.tolist() == (raised * w).tolist()
+    total = x.reshape(1, 2).sum(1, keepdim=True)
+    assert node(total)._saved_dim == (1,) and node(total)._saved_keepdim is True
+    values = jit.linalg.eigh(jit.eye(2).requires_grad_())[0]
+    assert node(values)._saved_result1.shape == (2, 2)
+    assert {"_saved_self", "_saved_other"} <= set(dir(node(product)))
+
+
+def test_what_was_not_saved_or_is_gone_is_an_error():
+    x = jit.tensor([1.0, 2.0], requires_grad=True)
+    squared = x * x
+    with pytest.raises(AttributeError, match=r"MulBackward0 has saved .*_saved_self.*, not '_saved_nothing'"):
+        _ = node(squared)._saved_nothing
+    assert not hasattr(node(squared), "nothing") and not hasattr(node(x + 1), "_saved_result")
+    squared.sum().backward()
+    with pytest.raises(jit.AutogradError, match="the saved tensors were freed"):
+        _ = node(squared)._saved_self
+    raised = x.exp()
+    with jit.no_grad():
+        raised.add_(1)
+    with pytest.raises(jit.AutogradError, match="was changed by an in-place operation"):
+        _ = node(raised)._saved_result
+
+
+def test_saved_tensors_have_gone_through_the_hooks():
+    x = jit.tensor([1.0, 2.0], requires_grad=True)
+    with jit.autograd.graph.saved_tensors_hooks(lambda t: t * 10, lambda t: t / 5):
+        y = x * x
+    assert node(y)._saved_self.tolist() == [2, 4]

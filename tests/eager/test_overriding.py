@@ -124,3 +124,111 @@ def test_tensors_of_a_class_have_histories_and_require_gradients(answering):
     leaf = jit.ones(2).as_subclass(kind).requires_grad_()
     (part * leaf).sum().backward()
     assert x.grad.tolist() == [3.0, 3.0] and leaf.grad.tolist() == [3.0, 6.0] and isinstance(leaf, kind)
+
+
+# -- modes -------------------------------------------------------------------------------------------------------
+
+
+class Logging(jit.overrides.TorchFunctionMode):
+    """A mode that notes what it is asked for."""
+
+    def __init__(self, mark=""):
+        super().__init__()
+        self.mark = mark
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        CALLED.append((self.mark + func.__name__, [kind.__name__ for kind in types]))
+        return func(*args, **(kwargs or {}))
+
+
+def names_called():
+    names = [name for name, _ in CALLED]
+    CALLED.clear()
+    return names
+
+
+@pytest.mark.parametrize("name", ["add", "mul", "exp", "cat", "sum", "relu", "max", "where"])
+def test_a_mode_is_asked_for_functions_of_plain_tensors(name):
+    plain = jit.ones(2)
+    expected = USES[name](plain)
+    with Logging() as mode:
+        found = USES[name](plain)
+    assert isinstance(mode, Logging) and (name, []) in CALLED and found.tolist() == expected.tolist()
+    CALLED.clear()
+    USES[name](plain)
+    assert not CALLED and not OVERRIDING
+
+
+def test_a_mode_sees_what_the_user_calls_and_not_what_that_consists_of():
+    net, x = jit.nn.Linear(3, 2), jit.ones(4, 3)
+    with Logging():
+        y = net(x)
+        jit.zeros(2)
+        z = jit.nn.functional.softmax(y, -1)
+        called = names_called()
+        z.sum().backward()
+    assert called == ["linear", "zeros", "softmax"] and names_called() == ["sum"]
+    assert net.weight.grad is not None
+
+
+def test_modes_within_modes_are_asked_from_the_innermost_out():
+    one = jit.ones(1)
+    with Logging("outer "), Logging("inner "):
+        jit.exp(one)
+    assert names_called() == ["inner exp", "outer exp"]
+    with pytest.raises(ZeroDivisionError), Logging():
+        raise ZeroDivisionError
+    with Logging() as mode, mode:
+        jit.exp(one)
+    jit.exp(one)
+    assert names_called() == ["exp", "exp"] and not OVERRIDING
+
+
+def test_a_mode_may_answer_itself_or_leave_it_to_the_arguments():
+    class Fourth(jit.overrides.BaseTorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            return 4 if func is jit.exp else NotImplemented
+
+    one = jit.ones(2)
+    with Fourth():
+        assert jit.exp(one) == 4 and jit.log(one).tolist() == [0, 0]
+        assert jit.add(Five(), 1) == 5  # type: ignore[arg-type]
+    with jit.overrides.BaseTorchFunctionMode():
+        assert (jit.exp(one) > 2).all()
+    with jit.overrides.TorchFunctionMode(), pytest.raises(NotImplementedError):
+        jit.exp(one)
+
+
+def test_a_mode_holds_for_its_thread_alone():
+    import threading
+
+    found: list[Any] = []
+    with Logging():
+        thread = threading.Thread(target=lambda: found.append(jit.exp(jit.zeros(2)).tolist()))
+        thread.start()
+        thread.join()
+    assert found == [[1, 1]] and not CALLED
+
+
+@pytest.mark.parametrize("keeps", [False, True])
+def test_a_mode_sees_the_operators_of_traced_functions(keeps):
+    f = jit.trace(lambda x: jit.exp(x) * 2)
+    x = jit.zeros(2, requires_grad=keeps)
+    for _ in range(3):
+        f(x)
+    hits = f.hits
+    with Logging():
+        assert f(x).tolist() == [2, 2]
+    assert names_called() == ["exp", "mul"] and f.hits == hits == 2
+    f(x)
+    assert not CALLED and f.hits == hits + 1
+
+    @jit.trace
+    def watched(x):
+        with Logging():
+            return jit.exp(x)
+
+    with pytest.warns(UserWarning, match="is watched by Logging, a mode that it enters"):
+        for _ in range(3):
+            assert watched(x).tolist() == [1, 1]
+    assert names_called() == ["exp"] * 3

@@ -1,9 +1,15 @@
 """The cache on disk: what is stored comes back, what was tampered with does not, and nothing is ever raised."""
 
+import contextlib
+import errno
+import fcntl
 import os
 import resource
+import signal
 import subprocess
 import sys
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -156,6 +162,101 @@ def test_the_environment_says_where_and_how_large(monkeypatch, tmp_path):
     caching.shared.cache_clear()
 
 
+# -- turns -------------------------------------------------------------------------------------------------------
+
+HOLDER = """
+import pathlib, sys, time
+from jit.runtime.kernels.cache import DiskCache
+kept = DiskCache(pathlib.Path(sys.argv[1]), 10000)
+with kept.turn("name"):
+    print("mine", flush=True)
+    sys.stdin.readline()
+    kept.store("name", b"made")
+"""
+
+
+def holder(folder):
+    """A process whose turn it is, until it is told to store the entry."""
+    command = [sys.executable, "-c", HOLDER, str(folder)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None and process.stdout.readline() == "mine\n"
+    return process
+
+
+def test_who_waits_for_an_entry_finds_it(tmp_path):
+    kept, other = DiskCache(tmp_path, 10_000), holder(tmp_path)
+    with kept.turn("another name"):  # nobody is waited for
+        assert kept._patience == caching._PATIENCE
+    threading.Timer(0.2, lambda: other.communicate("\n")).start()
+    with kept.turn("name"):
+        assert kept.load("name") == b"made"
+    assert 0 < caching._PATIENCE - kept._patience < 20
+
+
+def test_the_turn_of_a_process_that_is_killed_is_over(tmp_path):
+    kept, other = DiskCache(tmp_path, 10_000), holder(tmp_path)
+    threading.Timer(0.2, other.kill).start()
+    with kept.turn("name"):
+        assert kept.load("name") is None and kept._patience > 0
+    other.communicate()
+
+
+def test_a_process_that_is_stopped_is_not_waited_for_for_ever(tmp_path):
+    kept, other = DiskCache(tmp_path, 10_000), holder(tmp_path)
+    os.kill(other.pid, signal.SIGSTOP)
+    try:
+        kept._patience = 0.1
+        for _ in range(2):
+            with kept.turn("name"):
+                assert kept._patience <= 0
+    finally:
+        other.kill()
+        other.communicate()
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.EIO, errno.EINTR])
+def test_a_file_system_without_locks_is_none_the_worse(tmp_path, monkeypatch, number):
+    def refuse(*args: object) -> None:
+        raise OSError(number, "no locks")
+
+    monkeypatch.setattr(fcntl, "lockf", refuse)
+    kept = DiskCache(tmp_path, 1000)
+    with kept.turn("name"):
+        kept.store("name", b"data")
+    assert kept.load("name") == b"data" and kept._patience == caching._PATIENCE
+
+
+def test_a_turn_ends_with_its_block_however_that_ends(tmp_path):
+    kept = DiskCache(tmp_path, 1000)
+    with pytest.raises(OSError, match="of the block"), kept.turn("name"):
+        raise OSError("of the block")
+    with kept.turn("other"), kept.turn("name"):
+        pass
+    other = holder(tmp_path)
+    other.communicate("\n")
+    assert kept.load("name") == b"made"
+    (tmp_path / "secret").unlink()
+    with kept.turn("name"):
+        pass
+    assert kept._patience == caching._PATIENCE
+
+
+def test_a_turn_within_another_one_leaves_that_alone(tmp_path):
+    kept = DiskCache(tmp_path, 10_000)
+    with ThreadPoolExecutor(1) as pool:
+        with kept.turn("name"):
+            with kept.turn("inner"):
+                kept.store("inner", b"data")
+            command = [sys.executable, "-c", HOLDER, str(tmp_path)]
+            other = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            assert other.stdout is not None
+            line = pool.submit(other.stdout.readline)
+            time.sleep(0.5)
+            assert not line.done()
+        assert line.result(timeout=60) == "mine\n"
+    other.communicate("\n")
+
+
 # -- machine code ------------------------------------------------------------------------------------------------
 
 PROGRAM = """
@@ -244,9 +345,37 @@ def test_a_folder_that_cannot_be_written_does_no_harm(tmp_path):
 @pytest.mark.llvm
 def test_processes_that_compile_the_same_at_once(tmp_path):
     processes = [started(tmp_path / "c") for _ in range(4)]
-    found = {outcome(process)[1] for process in processes}
-    assert len(found) == 1
+    found = [outcome(process) for process in processes]
+    assert len({bits for _, bits in found}) == 1
+    alone = outcome(started("off"))[0]
+    assert sum(count for count, _ in found) == alone  # the others wait for the first one
     assert outcome(started(tmp_path / "c"))[0] == 0
+
+
+@pytest.mark.llvm
+def test_processes_that_are_killed_leave_nothing_broken(tmp_path):
+    expected = outcome(started("off"))[1]
+    for delay in (0.3, 0.5, 0.7, 0.9, 1.1):
+        process = started(tmp_path / "c")
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(delay)
+        process.kill()
+        process.communicate()
+    assert outcome(started(tmp_path / "c"))[1] == expected
+    assert outcome(started(tmp_path / "c")) == (0, expected)
+    kept = DiskCache(tmp_path / "c", 10**9)
+    entries = [p.name for p in (tmp_path / "c").iterdir() if p.name != "secret" and not p.name.startswith(".")]
+    assert entries and all(kept.load(name) is not None for name in entries)
+
+
+def test_what_a_killed_writer_has_left_counts_and_goes_first(tmp_path):
+    kept = DiskCache(tmp_path, 2000)
+    (tmp_path / ".left").write_bytes(bytes(1500))
+    os.utime(tmp_path / ".left", ns=(0, 0))
+    for index in range(3):
+        kept.store(f"n{index}", bytes(400))
+    kept._sweep()
+    assert not (tmp_path / ".left").exists() and kept.load("n2") is not None
 
 
 @pytest.mark.llvm

@@ -11,20 +11,30 @@ Note [Whom the cache trusts]
     Whoever can write into the folder could have their code run. So the folder and the secret must belong to this user
     and be writable by no one else, or the cache is not used. The secret guards against accidents and against files
     that were brought in from elsewhere, not against the user.
+
+Note [Turns]
+    Processes that start at once want the same entries at once, and each would make all of them. So whoever is about to
+    make one that takes long locks a byte of the secret's file, by the entry's name, and looks once more whether it is
+    there. The system ends the lock with the process, however that ends. A lock is a courtesy and decides on nothing
+    but time: who cannot get it - no locks on this file system, a holder that was stopped - goes on without, and two
+    threads of one process do not see each other's.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import hashlib
 import hmac
 import os
 import stat
 import sys
 import tempfile
+import time
+import weakref
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -35,6 +45,11 @@ _KEPT_SHARE = 0.8
 _SWEPT_SHARE = 0.01
 """The share of the cache's limit that all processes together write, on average, between two checks of its size: a check
 looks at every entry, and there may be a hundred thousand."""
+
+
+_PATIENCE = 30.0
+"""The seconds for which one process waits for others that make what it needs, after which it waits no more."""
+_LONGEST_PAUSE = 0.05
 
 
 def digest(parts: Sequence[str]) -> str:
@@ -59,6 +74,12 @@ class DiskCache:
         self.folder = folder
         self.limit = limit
         self._secret = _secret(folder)
+        self._locks = None if self._secret is None else _opened(folder / _SECRET)
+        """The file whose bytes are locked. It stays open: to close it anywhere would end all locks of this process."""
+        if self._locks is not None:
+            weakref.finalize(self, os.close, self._locks)
+        self._patience = _PATIENCE
+        """The seconds for which this process is still going to wait."""
 
     @property
     def usable(self) -> bool:
@@ -74,7 +95,7 @@ class DiskCache:
             whole = _contents(path, self.limit + len(_FORMAT) + _MAC_BYTES)
         except (OSError, MemoryError):
             return None
-        data = None if whole is None else self._opened(name, whole)
+        data = None if whole is None else self._checked(name, whole)
         with contextlib.suppress(OSError):
             if data is None:
                 path.unlink()
@@ -99,11 +120,38 @@ class DiskCache:
             if len(data) > _draw(name) * self.limit * _SWEPT_SHARE:
                 self._sweep()
 
+    @contextlib.contextmanager
+    def turn(self, name: str) -> Iterator[None]:
+        """A block in which no other process makes the entry `name`, see Note [Turns]; look for it first inside."""
+        place = zlib.crc32(name.encode())
+        has_lock = self._locks is not None and self._wait(self._locks, place)
+        try:
+            yield
+        finally:
+            if has_lock and self._locks is not None:
+                with contextlib.suppress(OSError):
+                    fcntl.lockf(self._locks, fcntl.LOCK_UN, 1, place)
+
+    def _wait(self, locks: int, place: int) -> bool:
+        """Wait for a byte to be unlocked, and lock it; whether that was possible."""
+        pause = 0.001
+        while self._patience > 0:
+            try:
+                fcntl.lockf(locks, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
+                return True
+            except OSError as error:
+                if error.errno not in (errno.EAGAIN, errno.EACCES):
+                    return False
+            time.sleep(pause)
+            self._patience -= pause
+            pause = min(2 * pause, _LONGEST_PAUSE)
+        return False
+
     def _mac(self, name: str, data: bytes) -> bytes:
         assert self._secret is not None
         return hmac.digest(self._secret, name.encode() + b"\n" + data, "sha256")
 
-    def _opened(self, name: str, whole: bytes) -> bytes | None:
+    def _checked(self, name: str, whole: bytes) -> bytes | None:
         start = len(_FORMAT) + _MAC_BYTES
         data = whole[start:]
         expected = _FORMAT + self._mac(name, data)
@@ -170,6 +218,14 @@ def _contents(path: Path, limit: int) -> bytes | None:
     with os.fdopen(handle, "rb") as file:
         about = os.fstat(handle)
         return file.read() if stat.S_ISREG(about.st_mode) and about.st_size <= limit else None
+
+
+def _opened(path: Path) -> int | None:
+    """A file to be locked; None if it cannot be."""
+    try:
+        return os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return None
 
 
 # -- the secret --------------------------------------------------------------------------------------------------

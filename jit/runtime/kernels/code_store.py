@@ -200,14 +200,21 @@ class CodeStore:
 
     def object_file(self, text: str, target: Target) -> bytes:
         """The object file of a module: from the cache, or compiled and put there."""
-        kept = caching.shared()
-        name = _name_of(text, target)
-        image = kept.load(name) if kept is not None else None
+        kept, name = caching.shared(), _name_of(text, target)
+        if kept is None:
+            return self._emitted(text, target)
+        image = kept.load(name)
         if image is None:
-            self.compilations += 1
-            image = _machine(target).emit_object(optimized(text, target))
-            if kept is not None:
-                kept.store(name, image)
+            with kept.turn(name):
+                image = kept.load(name)  # another process may just have compiled it
+                if image is None:
+                    image = self._emitted(text, target)
+                    kept.store(name, image)
+        return image
+
+    def _emitted(self, text: str, target: Target) -> bytes:
+        self.compilations += 1
+        image: bytes = _machine(target).emit_object(optimized(text, target))
         return image
 
 

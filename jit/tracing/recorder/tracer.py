@@ -7,8 +7,10 @@ stand beside them; `jit.tracing.recorder.folding` makes the graph that passes an
 from __future__ import annotations
 
 import contextlib
+import copy
 import weakref
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -100,6 +102,14 @@ class Trace:
         """Whether the function has asked whether processes work together."""
         self.constants: list[Constant] = []
         """The ledger of values that are baked in."""
+
+    def with_owners(self, owners: Sequence[Any]) -> Trace:
+        """The same trace of the same graph, in which captures that calls find by their places are these `owners`."""
+        made = copy.copy(self)
+        made.captures = copy.copy(self.captures)
+        pairs = zip(self.captures.found, owners, strict=True)
+        made.captures.found = [c if c.place is None else replace(c, owner=owner) for c, owner in pairs]
+        return made
 
     # -- what comes in -------------------------------------------------------------------------------------------
 

@@ -96,6 +96,8 @@ class Chain:
     """The plan, if the recording is for one size of everything."""
     sized_plans: Any = None
     """The `SizedPlans` of a recording for many sizes."""
+    written: Any = None
+    """The graph as a file has it, once it was saved; made again when a stage is added."""
 
     @property
     def plans(self) -> list[Plan]:
@@ -110,7 +112,7 @@ class Chain:
 
     def outdate(self) -> None:
         """Drop graph and plans, since stages have changed: they are made again when they are next asked for."""
-        self.graph = self.plan = self.named = self.sized_plans = None
+        self.graph = self.plan = self.named = self.sized_plans = self.written = None
 
 
 def fork(trace: Trace, stages: int) -> Trace:

@@ -14,6 +14,7 @@ import hashlib
 import marshal
 import os
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -79,6 +80,12 @@ def recalled(name: str, source: Callable[[], Graph], make: Callable[[Graph], Eng
         return None
     sides = ({(stage, index) for stage, index in head[side]} for side in _SIDES)
     return Plan(RestoredEngine(head, memory, source, make), Aliasing(*sides))
+
+
+def turn(name: str | None) -> AbstractContextManager[None]:
+    """A block in which no other process makes the plan `name`; it may have made it before."""
+    kept = cache.shared()
+    return nullcontext() if kept is None or name is None else kept.turn(name)
 
 
 def keep(name: str, plan: Plan) -> bool:

@@ -9,14 +9,16 @@ Note [Which plans are kept of a graph]
         digest(name, 5, 64)      a plan, as those for one size
         digest(name, 900, 64)    another one
 
-    A process asks the list for a plan that suits the sizes of a call, as it asks the plans that it has made. If two
-    processes add to the list at once, one of them wins; the other one's plan is made and added again when it is needed.
+    A process asks the list for a plan that suits the sizes of a call, as it asks the plans that it has made. Processes
+    take turns in making plans for one list. Where they cannot, and two add to the list at once, one of them wins; the
+    other one's plan is made and added again when it is needed.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 from jit.ir import Graph
@@ -72,6 +74,10 @@ class KeptSizedPlans:
         kept = cache.shared()
         data = kept.load(self._name) if kept is not None else None
         return [KeptPlan(tuple(sizes), tuple(map(tuple, found))) for sizes, found in json.loads(data or b"[]")]
+
+    def turn(self) -> AbstractContextManager[None]:
+        """A block in which no other process makes plans for the list; it may have made one before."""
+        return kept_plans.turn(self._name)
 
     def recalled(
         self, sizes: Sequence[int], source: Callable[[], Graph], make: Callable[[Graph], Engine]

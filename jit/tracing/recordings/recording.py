@@ -39,7 +39,7 @@ from .compiling import engine, unoptimised
 from .conditions import Conditions
 from .counts import OPEN, open_counts, opened
 from .hosting import PythonHost
-from .kept_plans import keep, name_of, recalled
+from .kept_plans import keep, name_of, recalled, turn
 from .kept_sized_plans import KeptSizedPlans
 from .named_sizes import NamedSizes, SizeTest, sizes_in, symbols_of, with_named_sizes
 from .recalling import recollection
@@ -137,8 +137,8 @@ class Recording:
         """
         if chain.named is None:
             chain.named = with_named_sizes(chain, self.varying)
-            if self.size_test is None:
-                self.size_test = SizeTest(chain.named, self.varying)
+        if self.size_test is None:  # of a copy for another function, too, whose chains are the same
+            self.size_test = SizeTest(chain.named, self.varying)
         return chain.named
 
     def plan(self, chain: Chain, sizes: tuple[int, ...] | None = None) -> Plan:
@@ -192,11 +192,16 @@ class Recording:
     def _plan(self, chain: Chain) -> Plan:
         """The plan of a chain: from the cache, or made and kept there."""
         name = None if self.optimise is unoptimised else name_of(chain.trace)
-        plan = None if name is None else recalled(name, partial(self._graph_of, chain), self._interpreter)
+        if name is None:
+            return self._without_views(self._planned(self.folded(chain)))
+        source = partial(self._graph_of, chain)
+        plan = recalled(name, source, self._interpreter)
         if plan is None:
-            plan = self._planned(self.folded(chain))
-            if name is not None:
-                keep(name, plan)
+            with turn(name):
+                plan = recalled(name, source, self._interpreter)  # another process may just have made it
+                if plan is None:
+                    plan = self._planned(self.folded(chain))
+                    keep(name, plan)
         return self._without_views(plan)
 
     def _interpreter(self, graph: Graph) -> Engine:
@@ -296,6 +301,16 @@ class Recording:
                 chosen.append(capture.owner)
         return chosen
 
+    def bound(self, owners: Sequence[Any]) -> Recording:
+        """A copy to be looked at, not to be run: its captures and its examples are what stands behind the inputs.
+
+        Args:
+            owners: The tensors behind the inputs, see `inputs`.
+        """
+        count = len(self.positions)
+        chains = [replace(chain, trace=chain.trace.with_owners(owners[count:])) for chain in self.chains]
+        return replace(self, chains=chains, examples=[owner._array.copy() for owner in owners[:count]])
+
     def misfit(
         self, owners: Sequence[Any], known: Callable[[Any], bool], view: Observations | None = None
     ) -> str | None:
@@ -322,7 +337,8 @@ class Recording:
         if not self.general:
             return None
         if self.size_test is None:
-            self._graph_of(self.chains[0])
+            with self.lock:
+                self.named(self.chains[0])
         assert self.size_test is not None
         return self.size_test.unmet(self.sizes_of(owners), self._name_of_size)
 

@@ -104,8 +104,15 @@ class SizedPlans:
         return right or self._by_interpreter(sizes)
 
     def _planned(self, sizes: tuple[int, ...]) -> SizedPlan:
-        if (recalled := self._recalled(sizes)) is not None:
-            return recalled
+        if self._kept is None:
+            return self._made_and_kept(sizes)
+        found = self._recalled(sizes)
+        if found is None:
+            with self._kept.turn():
+                found = self._recalled(sizes) or self._made_and_kept(sizes)
+        return found
+
+    def _made_and_kept(self, sizes: tuple[int, ...]) -> SizedPlan:
         try:
             plan, found = self._made_for(sizes)
         except Error:  # something needs a size as a number that no plan can know

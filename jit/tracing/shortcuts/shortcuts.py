@@ -152,7 +152,7 @@ def _look_around(
     """Let an entry compare what is not in arrays, see Note [What a shortcut looks at]."""
     tables.arguments = len(items)
     tables.statics = [(i, a) for i, a in enumerate(items) if not is_a(a, Tensor)]
-    tables.contexts = [(context.TRACE, None), (context.GRAD_ENABLED, call.key.grad_mode)]
+    tables.contexts = [(context.TRACE, None), (context.MODES, None), (context.GRAD_ENABLED, call.key.grad_mode)]
     tables.contexts.append((context.AUTOCAST, context.AUTOCAST.get()))
     tables.contexts.append((DEFAULT_HERE, DEFAULT_HERE.get()))
     if not keeps:
