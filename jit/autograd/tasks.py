@@ -59,6 +59,8 @@ class Task:
         """Functions to be called at the end."""
         outer: Task | None = context.BACKWARD.get()
         self.level: int = 0 if outer is None else outer.level + 1
+        self.root: Task = self if outer is None else outer.root
+        """The outermost of the backwards that this one runs inside of."""
         self.halt: list[bool] = [] if outer is None else outer.halt
         """A flag that nested tasks share: no longer empty once the thread that waits for the result has gone."""
         self.checked = context.ANOMALY.get()
