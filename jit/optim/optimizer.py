@@ -176,10 +176,13 @@ class Optimizer:
         given = (self,) if closure is None else (self, closure)
         self._call({**_BEFORE_ALL, **self._pre_hooks}, given)
         with set_grad_enabled(bool(self.defaults.get("differentiable"))):
-            for group in self.param_groups:
-                self._update_group(group)
+            self._update_groups()
         self._call({**self._post_hooks, **_AFTER_ALL}, given)
         return loss
+
+    def _update_groups(self) -> None:
+        for group in self.param_groups:
+            self._update_group(group)
 
     def _update_group(self, group: dict[str, Any]) -> None:
         for parameter in group["params"]:

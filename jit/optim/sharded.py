@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from jit import distributed
@@ -105,25 +105,17 @@ class ZeroRedundancyOptimizer(Optimizer):
 
     # -- steps ---------------------------------------------------------------------------------------------------
 
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update the parameters of this process's share, and take over those of the others.
-
-        Args:
-            closure: Computes the loss and its gradients anew, in every process.
-
-        Returns:
-            What `closure` returned.
-        """
+    def _update_groups(self) -> None:
+        """Update the parameters of this process's share, and take over those of the others."""
         if self._whole is not None:
             self._whole = None  # which is that before this step
-        given = (self,) if closure is None else (self, closure)
-        self._call(self._pre_hooks, given)
-        self._hand_options()
-        loss = self.optim.step() if closure is None else self.optim.step(closure)
-        self._take_options()
+        if type(self.optim).step is Optimizer.step:
+            for group, share in zip(self.param_groups, self.optim.param_groups, strict=True):
+                self.optim._update_group({**group, "params": share["params"]})
+        else:
+            self._hand_options()
+            self.optim.step()
         self._exchange()
-        self._call(self._post_hooks, given)
-        return loss
 
     def _exchange(self) -> None:
         """Send the parameters of this process to all, and receive those of the others."""
@@ -183,3 +175,6 @@ def _set_options(group: dict[str, Any], given: Mapping[str, Any]) -> None:
     for name, value in given.items():
         if name not in _POSITIONS and group.get(name, inspect.Parameter.empty) is not value:
             group[name] = value
+
+
+__all__ = ["ZeroRedundancyOptimizer"]
