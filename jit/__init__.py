@@ -143,9 +143,9 @@ _load, _loadable = _late(
         "tracing.verifying": "verify",
     },
     (
-        "amp", "ao", "artifacts", "backends", "compiler", "distributions", "export", "fft", "files", "func", "futures",
-        "fx", "hub", "inspection", "linalg", "masked", "nn", "onnx", "optim", "overrides", "passes", "quasirandom",
-        "random", "runtime", "serialization", "signal", "sparse", "special", "tracing", "types", "utils",
+        "amp", "ao", "artifacts", "backends", "compiler", "distributed", "distributions", "export", "fft", "files",
+        "func", "futures", "fx", "hub", "inspection", "linalg", "masked", "nn", "onnx", "optim", "overrides", "passes",
+        "quasirandom", "random", "runtime", "serialization", "signal", "sparse", "special", "tracing", "types", "utils",
     ),
     _partial(_member, "jit"),
 )  # fmt: skip

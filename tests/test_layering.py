@@ -42,6 +42,7 @@ FLOORS = (
         "random",
         "quasirandom",
         "sparse",
+        "distributed",
     ),
     ("nn", "masked"),
     ("tracing", "optim"),
@@ -97,6 +98,7 @@ MAY_USE = {
     "click": ("command",),
     "rich": ("command", "inspection"),
     "safetensors": ("artifacts",),
+    "mpi4py": ("runtime",),
 }
 # The rest is imported inside the function that first needs it, so that `import jit` stays quick ...
 LIGHT = {"numpy", "ml_dtypes"}

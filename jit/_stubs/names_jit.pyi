@@ -5,6 +5,7 @@ from jit import ao as ao
 from jit import artifacts as artifacts
 from jit import backends as backends
 from jit import compiler as compiler
+from jit import distributed as distributed
 from jit import distributions as distributions
 from jit import export as export
 from jit import fft as fft

@@ -21,6 +21,7 @@ from jit.ir.attempts import KIND, attempt_of
 from jit.ir.control import is_control, problems
 from jit.ir.graph import map_template
 from jit.ir.inference import inferred_types
+from jit.ir.registry import names_operator
 from jit.ir.scalars import scalar_function
 from jit.ir.sizes import SizeExpr, SizeSymbol
 from jit.ir.types import BOOL, ScalarType
@@ -73,7 +74,7 @@ def _is_recorded(node: Node) -> bool:
         return next(problems(node), None) is None
     if next(node.subgraphs, None) is not None:
         return False
-    if node.kind.startswith("aten::"):
+    if names_operator(node.kind):
         op = find(node.kind)
         return op is None or (_takes_operands(node, op) and _gives_outputs(node, op))
     if node.kind.startswith(("^", "cpp::")):

@@ -127,6 +127,10 @@ class OutOfMemoryError(AcceleratorError, MemoryError):
     """A device has too little memory left."""
 
 
+class DistributedError(Error):
+    """An exchange among processes that has failed: they do not do the same, or one of them is missing."""
+
+
 class GraphError(Error, ValueError):
     """A graph that violates an invariant of the IR."""
 

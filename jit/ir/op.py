@@ -163,6 +163,9 @@ class Op:
         Note [Results are row-major]."""
         self.runs_on_host = False
         """Whether the body needs the CPU whatever the device: libraries of arrays on others lack some of its parts."""
+        self.communicates = False
+        """Whether it exchanges something with other processes: then it runs exactly once, in the order of the program,
+        whether its result is used or not, since the others wait for it."""
         self.crosses = False
         """Whether its operands may lie on different devices, as those of a copy do; the result lies with the first."""
         self.precision: Precision | None = None

@@ -114,9 +114,18 @@ class Registry(MutableMapping[str, T]):
         return sum(1 for _ in self)
 
 
+NAMESPACES = ("aten", "_c10d_functional")
+"""The namespaces of operators; all other kinds of nodes are no operators. Their bare names are all different."""
+
+
+def names_operator(kind: str) -> bool:
+    """Whether a kind of nodes is that of operators, declared or not."""
+    return kind.partition("::")[0] in NAMESPACES
+
+
 class _ByKind(Registry["Op"]):
     def bare(self, name: str) -> str:
-        return name[6:].partition(".")[0] if name.startswith("aten::") else ""
+        return name.partition("::")[2].partition(".")[0] if names_operator(name) else ""
 
 
 REGISTRY: Registry[Op] = _ByKind()

@@ -13,6 +13,7 @@ from .graph import Graph, Node, Ref, Use, Value, leaves
 from .inference import inferred_types
 from .op import Op, find
 from .printer import format_node, reference
+from .registry import names_operator
 from .types import BOOL, GENERATOR, HANDLE, TENSOR, UNDEFINED, TensorType, Type
 
 Problems: TypeAlias = Iterator[tuple[str, Node]]
@@ -206,7 +207,7 @@ def _updates(graph: Graph) -> Problems:
 
 def _operators(graph: Graph) -> Problems:
     for node in graph.nodes:
-        if not node.kind.startswith("aten::"):
+        if not names_operator(node.kind):
             continue
         op = find(node.kind)
         if op is not None:
@@ -242,9 +243,9 @@ def _results(node: Node, op: Op) -> Problems:
 
 def mutates(node: Node) -> bool:
     """True if the node changes one of its arguments: `aten::add_`, or a PythonOp marked `inplace`."""
-    if not node.kind.startswith("aten::"):
+    if not names_operator(node.kind):
         return bool(node.attributes.get("inplace", False))
-    name = node.kind.removeprefix("aten::").split(".")[0]
+    name = node.kind.partition("::")[2].split(".")[0]
     op = find(node.kind)
     return (name.endswith("_") and not name.endswith("__")) or bool(op and op.schema.mutated)
 

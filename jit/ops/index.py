@@ -723,4 +723,11 @@ quantize_per_tensor:
 quantize_per_channel:
 dequantize_per_tensor:
 dequantize_per_channel:
+collectives
+all_reduce:
+broadcast:
+reduce:
+all_gather_into_tensor:
+reduce_scatter_tensor:
+all_to_all_single:
 """

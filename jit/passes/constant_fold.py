@@ -171,7 +171,7 @@ class _Folding:
 
     def _array(self, node: Node) -> Any:
         op = find(node.kind)
-        if self.evaluate is None or op is None or op.kind not in ("pointwise", "array", "view"):
+        if self.evaluate is None or op is None or op.kind not in ("pointwise", "array", "view") or op.communicates:
             return None
         if any_symbolic(leaves((node.args, node.attributes))):
             return None

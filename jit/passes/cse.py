@@ -10,7 +10,7 @@ from jit.ir.graph import map_template
 from jit.ir.printer import format_constant, has_text
 from jit.ir.verifier import mutates
 
-from .support.analysis import calls_out, escaping, has_subgraphs, with_subgraphs
+from .support.analysis import calls_out, communicates, escaping, has_subgraphs, with_subgraphs
 
 
 def cse(graph: Graph, select: Callable[[Node], bool] | None = None) -> bool:
@@ -23,7 +23,7 @@ def cse(graph: Graph, select: Callable[[Node], bool] | None = None) -> bool:
     Two nodes are equal if they have the same kind, inputs, constants, stage and types of outputs; arrays are compared
     by their contents, and 2, 2.0 and True differ. Never merged are:
 
-    1. calls of foreign code (`^Name`, `cpp::name`, `prim::Eval`), guards, prints and mutating nodes;
+    1. calls of foreign code (`^Name`, `cpp::name`, `prim::Eval`), guards, prints, and nodes that mutate or communicate;
     2. nodes with sub-graphs;
     3. two nodes whose values both leave their stage, because the caller may count on separate memory: see
        Note [Escaping values].
@@ -61,7 +61,9 @@ def _merge_equal_nodes(graph: Graph, select: Callable[[Node], bool]) -> bool:
 
 
 def _may_merge(node: Node) -> bool:
-    if not node.outputs or calls_out(node) or mutates(node) or node.kind in ("prim::Guard", "prim::Print"):
+    if not node.outputs or calls_out(node) or mutates(node) or communicates(node):
+        return False
+    if node.kind in ("prim::Guard", "prim::Print"):
         return False
     return not has_subgraphs(node)
 

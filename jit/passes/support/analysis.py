@@ -29,13 +29,19 @@ def calls_out(node: Node) -> bool:
     return node.kind.startswith(("^", "cpp::")) or node.kind == "prim::Eval"
 
 
+def communicates(node: Node) -> bool:
+    """True if the node exchanges something with other processes."""
+    op = find(node.kind)
+    return op is not None and op.communicates
+
+
 def has_effects(node: Node) -> bool:
     """True if the node must run even if nobody uses its outputs (sub-graphs aside).
 
-    These are guards and prints and whatever else has no outputs, nodes that change an argument, and calls of foreign
-    code unless they are marked `pure=True`.
+    These are guards and prints and whatever else has no outputs, nodes that change an argument, operators that
+    communicate, and calls of foreign code unless they are marked `pure=True`.
     """
-    if not node.outputs or mutates(node) or node.kind in ("prim::Guard", "prim::Print"):
+    if not node.outputs or mutates(node) or node.kind in ("prim::Guard", "prim::Print") or communicates(node):
         return True
     return calls_out(node) and node.attributes.get("pure") is not True
 

@@ -41,6 +41,13 @@ class ArrayMath:
         setattr(self, name, found)
         return found
 
+    @property
+    def processes(self) -> Any:
+        """The collectives of processes that work together."""
+        from ..processes import collectives
+
+        return collectives
+
     def matmul(self, a: Any, b: Any, out: Any = None) -> Any:
         """The product of matrices."""
         return self.library.matmul(a, b, out=out)

@@ -1,0 +1,158 @@
+"""Exchanges under way: those of a group happen in the order in which they began, and each is a few requests of MPI.
+
+Note [Progress]
+    An exchange is a generator: it starts a request that does not block, yields it, and goes on when MPI says that the
+    request is done. Whoever waits advances all exchanges of the process, since another process may need one of them
+    before it can go on; while exchanges are under way for which nobody waits, a thread does it, so that gradients
+    travel while a backward computes. An exchange starts when the one before it in its group is done, so that all
+    processes start those of a group in one order, which MPI asks for.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Generator
+from typing import Any, TypeAlias
+
+from jit.ir.errors import DistributedError
+
+from .groups import Group
+
+Steps: TypeAlias = Generator[Any, None, Any]
+"""The requests of an exchange, in order; it returns the result."""
+
+EAGER_POLLS = 200
+"""How often a waiting process asks MPI before it sleeps in between."""
+LEAST_PAUSE, MOST_PAUSE = 20e-6, 1e-3
+"""The seconds that it sleeps between two questions, at first and at last."""
+
+
+class Work:
+    """An exchange that has begun.
+
+    Args:
+        group: The group in which it happens.
+        text: What it is, for errors.
+        steps: Its requests.
+    """
+
+    def __init__(self, group: Group, text: str, steps: Steps) -> None:
+        self.group, self.text = group, text
+        self.is_done = False
+        self.result: Any = None
+        self.error: BaseException | None = None
+        self._steps = steps
+        self._request: Any = None
+
+    def advance(self) -> bool:
+        """Go on as far as MPI has come; whether it is done, or has failed."""
+        try:
+            while not self.is_done and (self._request is None or self._request.Test()):
+                self._request = next(self._steps)
+        except StopIteration as end:
+            self.result, self.is_done = end.value, True
+        except Exception as error:
+            self.error, self.is_done = error, True
+        return self.is_done
+
+    def wait(self, timeout: float | None = None) -> Any:
+        """The result, when it is there.
+
+        Args:
+            timeout: The seconds to wait at most; those of the group unless given.
+
+        Raises:
+            DistributedError: It has failed, or takes longer.
+        """
+        limit = self.group.timeout if timeout is None else timeout
+        if not PROGRESS.finish(self, limit):
+            raise DistributedError(_too_long(self, limit))
+        if self.error is not None:
+            raise self.error
+        return self.result
+
+
+def _too_long(work: Work, limit: float) -> str:
+    others = [rank for rank in work.group.ranks if rank != work.group.ranks[work.group.rank]]
+    return (
+        f"rank {work.group.ranks[work.group.rank]} has waited {limit:g} s for ranks {others} in {work.text}: one of "
+        "them has not come to it; see that all call the same, or give init_process_group() a longer timeout"
+    )
+
+
+class Progress:
+    """All exchanges of this process that are under way."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._queues: dict[str, Group] = {}
+        self._loose: list[Work] = []
+        """Messages, which have no order among the others."""
+        self._unwatched = threading.Event()
+        """Whether there are exchanges for which nobody waits."""
+        self._thread: threading.Thread | None = None
+
+    def begin(self, work: Work, loose: bool = False) -> Work:
+        """Let a work begin when those before it in its group are done.
+
+        Args:
+            work: The work.
+            loose: Whether it begins at once.
+        """
+        with self._lock:
+            if loose:
+                self._loose.append(work)
+            else:
+                work.group.queue.append(work)
+                self._queues[work.group.name] = work.group
+            self.advance()
+        return work
+
+    def advance(self) -> bool:
+        """Advance everything; whether nothing is left."""
+        with self._lock:
+            for group in list(self._queues.values()):
+                while group.queue and group.queue[0].advance():
+                    group.queue.popleft()
+                if not group.queue:
+                    del self._queues[group.name]
+            self._loose = [work for work in self._loose if not work.advance()]
+            return not (self._queues or self._loose)
+
+    def finish(self, work: Work, limit: float) -> bool:
+        """Advance everything until a work is done; False if that takes longer than `limit` seconds."""
+        return self._until(lambda: work.is_done, limit)
+
+    def drain(self, limit: float) -> bool:
+        """Advance everything until nothing is left; False if that takes longer than `limit` seconds."""
+        return self._until(lambda: not (self._queues or self._loose), limit)
+
+    def _until(self, is_over: Callable[[], bool], limit: float) -> bool:
+        end, polls, pause = time.monotonic() + limit, 0, LEAST_PAUSE
+        while not is_over():
+            self.advance()
+            polls += 1
+            if polls > EAGER_POLLS and not is_over():
+                if time.monotonic() > end:
+                    return False
+                time.sleep(pause)
+                pause = min(pause * 1.2, MOST_PAUSE)
+        return True
+
+    def watch(self) -> None:
+        """Let the thread advance what is under way, since the caller goes on without it."""
+        self._unwatched.set()
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="jit exchanges", daemon=True)
+            self._thread.start()
+
+    def _run(self) -> None:
+        while True:
+            self._unwatched.wait()
+            self._unwatched.clear()
+            while not self.advance():
+                time.sleep(5 * LEAST_PAUSE)
+
+
+PROGRESS = Progress()
