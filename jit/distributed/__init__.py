@@ -23,7 +23,7 @@ else:
             "reductions": "ReduceOp",
             "works": "Work",
         },
-        ("nn",),
+        ("checkpoint", "nn", "optim"),
     )  # fmt: skip
 
 DistBackendError = DistNetworkError = DistStoreError = DistError = DistributedError
