@@ -1,4 +1,4 @@
-"""The command line: `jit export-onnx`, `inspect`, `view`, `run`, `bench`, `coverage` and `doctor`.
+"""The command line: `jit export-onnx`, `inspect`, `view`, `run`, `bench`, `coverage`, `launch` and `doctor`.
 
 Exit codes: 0 done, 1 the work failed (an unsupported operator, a mismatch), 2 the call was wrong. Errors are a sentence
 on stderr, never a traceback of ours. With `--json` every command prints one JSON value on stdout, errors included.
@@ -349,6 +349,22 @@ def coverage_command(target: str, inputs: Sequence[str], opset: int | None, as_j
         args, kwargs = load_inputs(loaded, inputs)
         found = loaded.calls(jit.coverage, loaded.function, *args, opset_version=opset, **kwargs)
     click.echo(found.to_json() if as_json else str(found))
+
+
+@cli.command("launch", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.option("--processes", "-n", "count", type=click.IntRange(min=1), required=True, help="How many processes.")
+@click.option("--module", "-m", "is_module", is_flag=True, help="Run a module, not a script.")
+@click.option("--hosts", default=None, help="The machines to run on, with commas between; this one by default.")
+@click.argument("program", nargs=-1, required=True, type=click.UNPROCESSED)
+def launch_command(count: int, is_module: bool, hosts: str | None, program: Sequence[str]) -> None:
+    """Run PROGRAM, a Python script and its arguments, as processes that work together by jit.distributed.
+
+    \f
+    Args: of count, is_module, hosts and program, see the options.
+    """
+    from .launching import launch
+
+    sys.exit(launch(count, program, is_module, hosts))
 
 
 @cli.command("doctor")

@@ -333,10 +333,10 @@ def _indexed(ops: Sequence[Op]) -> str:
 
 
 LATE = (
-    "jit", "jit.amp", "jit.ao", "jit.ao.quantization", "jit.autograd", "jit.distributed", "jit.distributions",
-    "jit.export", "jit.func", "jit.ir", "jit.masked", "jit.nn", "jit.nn.attention", "jit.nn.parallel", "jit.nn.utils",
-    "jit.onnx", "jit.optim", "jit.optim.lr_scheduler", "jit.signal", "jit.sparse", "jit.utils", "jit.utils.data",
-    "jit.utils.data._utils", "jit.utils.tensorboard",
+    "jit", "jit.amp", "jit.ao", "jit.ao.quantization", "jit.autograd", "jit.distributed", "jit.distributed.nn",
+    "jit.distributions", "jit.export", "jit.func", "jit.ir", "jit.masked", "jit.nn", "jit.nn.attention",
+    "jit.nn.parallel", "jit.nn.utils", "jit.onnx", "jit.optim", "jit.optim.lr_scheduler", "jit.signal", "jit.sparse",
+    "jit.utils", "jit.utils.data", "jit.utils.data._utils", "jit.utils.tensorboard",
 )  # fmt: skip
 """The packages whose names `jit.late` finds."""
 

@@ -17,7 +17,16 @@ from .reductions import ReduceOp, name_of
 from .works import Work, check_alike, exchange
 
 
-def _check_tensor(name: str, tensor: Any) -> None:
+def check_tensor(name: str, tensor: Any) -> None:
+    """Refuse what is no tensor.
+
+    Args:
+        name: The collective.
+        tensor: What was passed.
+
+    Raises:
+        KindError: It is no tensor.
+    """
     if not isinstance(tensor, Tensor):
         raise KindError(f"{name}: tensors travel, not {type(tensor).__name__}; use the collectives of objects")
 
@@ -27,8 +36,18 @@ def _is_tracked(tensor: Tensor) -> bool:
     return context.is_grad_enabled() and requires_grad(tensor) and not tensor.is_leaf
 
 
-def _place(group: Group, rank: int | None, group_rank: int | None, what: str) -> int:
-    """The number in the group of a process that is given by its rank among all, or by that number."""
+def place_of(group: Group, rank: int | None, group_rank: int | None, what: str) -> int:
+    """The number in a group of a process that is given by its rank among all, or by that number.
+
+    Args:
+        group: The group.
+        rank: The rank.
+        group_rank: The number.
+        what: The argument that says it.
+
+    Raises:
+        UsageError: Neither is given, or it is not in the group.
+    """
     if rank is None and group_rank is None:
         raise UsageError(f"say which process is meant by {what}")
     return group.place_of(rank) if group_rank is None else int(group_rank)  # type: ignore[arg-type]
@@ -47,7 +66,7 @@ def all_reduce(tensor: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op:
         group: The processes; all of them unless given.
         async_op: Whether to return a `Work` at once, on which to wait.
     """
-    _check_tensor("all_reduce", tensor)
+    check_tensor("all_reduce", tensor)
     held, reduction = held_group(group), name_of(op)
     if held is None:
         return None
@@ -74,11 +93,11 @@ def broadcast(
         async_op: Whether to return a `Work` at once, on which to wait.
         group_src: Its number in the group, instead of `src`.
     """
-    _check_tensor("broadcast", tensor)
+    check_tensor("broadcast", tensor)
     held = held_group(group)
     if held is None:
         return None
-    name, place = held.name, _place(held, src, group_src, "src")
+    name, place = held.name, place_of(held, src, group_src, "src")
     return exchange(
         [tensor],
         lambda: F.broadcast(tensor, place, name),
@@ -103,11 +122,11 @@ def reduce(
         async_op: Whether to return a `Work` at once, on which to wait.
         group_dst: Its number in the group, instead of `dst`.
     """
-    _check_tensor("reduce", tensor)
+    check_tensor("reduce", tensor)
     held, reduction = held_group(group), name_of(op)
     if held is None:
         return None
-    name, place = held.name, _place(held, dst, group_dst, "dst")
+    name, place = held.name, place_of(held, dst, group_dst, "dst")
     here = held.rank == place
     return exchange(
         [tensor] if here else [],
@@ -119,8 +138,13 @@ def reduce(
     )
 
 
-def _rows(sizes: Sequence[int], count: int) -> Callable[[Any], list[Any]]:
-    """What splits tensors that are joined along the first dim."""
+def rows(sizes: Sequence[int], count: int) -> Callable[[Any], list[Any]]:
+    """What splits tensors that are joined along the first dim.
+
+    Args:
+        sizes: Those of each.
+        count: How many there are.
+    """
 
     def split(found: Any) -> list[Any]:
         parts = found.reshape((count, *sizes))
@@ -141,13 +165,13 @@ def all_gather(tensor_list: Sequence[Any], tensor: Any, group: Any = None, async
     Raises:
         ShapeError: The list has another length, or its tensors have other sizes.
     """
-    _check_tensor("all_gather", tensor)
+    check_tensor("all_gather", tensor)
     held = held_group(group)
     if held is None:
         return None
-    _check_count("all_gather", tensor_list, held)
+    check_count("all_gather", tensor_list, held)
     check_alike("all_gather", tensor_list, tensor.shape, tensor.dtype)
-    return _gathered(tensor_list, tensor, held, _rows(tuple(tensor.shape), held.size), async_op)
+    return _gathered(tensor_list, tensor, held, rows(tuple(tensor.shape), held.size), async_op)
 
 
 def _gathered(targets: Sequence[Any], tensor: Any, held: Group, split: Callable[[Any], Any], async_op: bool) -> Any:
@@ -161,7 +185,17 @@ def _gathered(targets: Sequence[Any], tensor: Any, held: Group, split: Callable[
     )
 
 
-def _check_count(name: str, tensors: Sequence[Any] | None, held: Group) -> None:
+def check_count(name: str, tensors: Sequence[Any] | None, held: Group) -> None:
+    """Refuse a list that has not one tensor for each process.
+
+    Args:
+        name: The collective.
+        tensors: The list.
+        held: The group.
+
+    Raises:
+        ShapeError: It has more or fewer, or there is none.
+    """
     if tensors is None or len(tensors) != held.size:
         count = "none" if tensors is None else len(tensors)
         raise ShapeError(f"{name}: there are {held.size} processes, and {count} tensors for them")
@@ -181,7 +215,7 @@ def all_gather_into_tensor(
     Raises:
         ShapeError: `output_tensor` has other sizes.
     """
-    _check_tensor("all_gather_into_tensor", input_tensor)
+    check_tensor("all_gather_into_tensor", input_tensor)
     held = held_group(group)
     if held is None:
         return None
@@ -206,4 +240,7 @@ def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None) -
     return None if held is None else all_reduce(tensor([1.0]), ReduceOp.SUM, group, async_op)
 
 
-__all__ = ["all_gather", "all_gather_into_tensor", "all_reduce", "barrier", "broadcast", "reduce"]
+__all__ = [
+    "all_gather", "all_gather_into_tensor", "all_reduce", "barrier", "broadcast", "check_count", "check_tensor",
+    "place_of", "reduce", "rows",
+]  # fmt: skip

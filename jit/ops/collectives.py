@@ -1,8 +1,8 @@
 """Collectives: what processes that work together exchange, as new tensors.
 
 A group of processes is known by its name, which is looked up when the operator runs; `jit.distributed` makes groups.
-The group "self" is always there: it is the process alone. Derivatives are collectives, too, so that all processes have to
-differentiate what they have computed together. `jit.runtime.processes` does the work.
+The group "self" is always there: it is the process alone. Derivatives are collectives, too, so that all processes have
+to differentiate what they have computed together. `jit.runtime.processes` does the work.
 """
 
 from __future__ import annotations

@@ -43,6 +43,11 @@ class Group:
         """The number of its processes."""
         return len(self.ranks)
 
+    @property
+    def own_rank(self) -> int:
+        """The rank of this process among all."""
+        return self.ranks[self.rank]
+
     def place_of(self, rank: int) -> int:
         """The number in the group of the process that has this rank among all.
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from itertools import count
 
+from .ends import ENDS, farewell
 from .groups import GROUPS, WORLD, Group
 from .library import mpi
 
@@ -25,11 +26,16 @@ def start(timeout: float) -> Group:
     checks = world.bcast(os.environ.get(CHECKS) != "0", 0)
     data, headers = (world.Dup(), world.Dup() if checks else None) if world.size > 1 else (None, None)
     group = GROUPS[WORLD] = Group(WORLD, range(world.size), world.rank, data, headers, timeout)
+    ENDS.watch()
     return group
 
 
 def stop() -> None:
-    """Forget all groups but that of this process alone; their names are not given again."""
+    """Wait until all processes come here, and forget all groups but that of this process alone.
+
+    The names of the others are not given again.
+    """
+    farewell()
     for name in [name for name in GROUPS if GROUPS[name].data is not None or name == WORLD]:
         del GROUPS[name]
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, TypeAlias
 
 from jit.ir.errors import DistributedError
@@ -35,10 +35,12 @@ class Work:
         group: The group in which it happens.
         text: What it is, for errors.
         steps: Its requests.
+        waits_for: The ranks without which it cannot end; those of the group unless given.
     """
 
-    def __init__(self, group: Group, text: str, steps: Steps) -> None:
+    def __init__(self, group: Group, text: str, steps: Steps, waits_for: Sequence[int] | None = None) -> None:
         self.group, self.text = group, text
+        self.waits_for = [rank for rank in (group.ranks if waits_for is None else waits_for) if rank != group.own_rank]
         self.is_done = False
         self.result: Any = None
         self.error: BaseException | None = None
@@ -46,10 +48,15 @@ class Work:
         self._request: Any = None
 
     def advance(self) -> bool:
-        """Go on as far as MPI has come; whether it is done, or has failed."""
+        """Go on as far as MPI has come; whether it is done, or has failed.
+
+        A step that yields None asks to be tried again later.
+        """
         try:
             while not self.is_done and (self._request is None or self._request.Test()):
                 self._request = next(self._steps)
+                if self._request is None:
+                    break
         except StopIteration as end:
             self.result, self.is_done = end.value, True
         except Exception as error:
@@ -74,10 +81,10 @@ class Work:
 
 
 def _too_long(work: Work, limit: float) -> str:
-    others = [rank for rank in work.group.ranks if rank != work.group.ranks[work.group.rank]]
+    who = f"rank {work.waits_for[0]}" if len(work.waits_for) == 1 else f"ranks {', '.join(map(str, work.waits_for))}"
     return (
-        f"rank {work.group.ranks[work.group.rank]} has waited {limit:g} s for ranks {others} in {work.text}: one of "
-        "them has not come to it; see that all call the same, or give init_process_group() a longer timeout"
+        f"rank {work.group.own_rank} has waited {limit:g} s for {who} in {work.text}, which did not come to it; see "
+        "that all processes call what belongs together, or give init_process_group() a longer timeout"
     )
 
 
