@@ -20,6 +20,10 @@ from jit.utils.data import DistributedSampler
 
 CASES = {}
 ROWS = 16
+WAYS = ("eager", "traced step", "traced inside", "traced outside", "views", "buckets")
+FEW_WAYS = ("eager", "traced step")
+FEW_OPTIMIZERS = ("SGD", "Adam", "Adafactor")
+"""All of them are tried in two processes."""
 OPTIMIZERS = {
     "SGD": dict(lr=0.1, momentum=0.9, nesterov=True), "Adam": dict(lr=0.01, amsgrad=True), "AdamW": dict(lr=0.01),
     "Adamax": {}, "NAdam": {}, "RAdam": {}, "RMSprop": dict(momentum=0.5), "Adagrad": {}, "Adadelta": {},
@@ -108,7 +112,7 @@ def stepping(net, optimizer):
 @case
 def losses():
     found = {}
-    for way in ("eager", "traced step", "traced inside", "traced outside", "views", "buckets"):
+    for way in WAYS if size() == 2 else FEW_WAYS:
         inner = network(seed=rank())  # those of process 0 count
         options = {"views": dict(gradient_as_bucket_view=True), "buckets": dict(bucket_cap_mb=1e-4)}.get(way, {})
         ddp = DDP(jit.trace(inner) if way == "traced inside" else inner, **options)
@@ -340,7 +344,8 @@ def sampled():
 
 @case
 def shared_out():
-    return {name: _shared_out(name, options) for name, options in OPTIMIZERS.items()}
+    names = OPTIMIZERS if size() == 2 else FEW_OPTIMIZERS
+    return {name: _shared_out(name, OPTIMIZERS[name]) for name in names}
 
 
 def _shared_out(name, options):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path as FilePath
 from typing import Any
@@ -50,7 +51,7 @@ def save(
     Raises:
         ContentError: It holds what no checkpoint can.
         CheckpointError: Another process has failed, or tensors of one name differ in size or dtype.
-        Error: The files cannot be written. In all these cases, a checkpoint that was there is there.
+        Error: The files cannot be written. In all these cases, a whole checkpoint is there if there was one.
 
     >>> import jit, os, tempfile
     >>> folder = os.path.join(tempfile.mkdtemp(), "step-100")
@@ -65,7 +66,7 @@ def save(
     held: dict[str, Tensor] = {}
     announced = ranks.done(lambda: _announced(state_dict, held))
     generation = ranks.all(secrets.token_hex(8))[0]
-    index = shared_out([each for each in announced], generation)
+    index = shared_out(announced, generation)
     sizes = ranks.done(lambda: _write_part(folder, index, ranks, held))
     index.files = {name: size for part in sizes for name, size in part.items()}
     ranks.done(lambda: _publish(folder, index) if ranks.rank == 0 else None)
@@ -174,4 +175,5 @@ def _publish(folder: FilePath, index: CheckpointIndex) -> None:
         file.write(index.text().encode())
     for path in folder.iterdir():
         if _PART.fullmatch(path.name) and path.name not in index.files:
-            path.unlink(missing_ok=True)
+            with suppress(OSError):  # the checkpoint is there; the next save tries again
+                path.unlink()
