@@ -1,8 +1,8 @@
 """One process of `jit launch`: a program under the eyes of a small process that says how it has ended.
 
-mpiexec runs this file by its path, without the package, once for each rank. When one of its programs ends badly, mpiexec
-kills the others, and what it says of that need not name the one that was first. So this waits for the program, says at
-once how it has ended, and only then ends itself, which is what mpiexec sees. The program is killed with its watcher.
+mpiexec runs this file by its path, without the package, once for each rank. When one of its programs ends badly,
+mpiexec kills the others, and what it says of that need not name the one that was first. So this waits for the program,
+says at once how it has ended, and only then ends itself, which is what mpiexec sees. The program dies with its watcher.
 """
 
 from __future__ import annotations
@@ -53,15 +53,21 @@ def main(command: list[str]) -> int:
     if not sys.platform.startswith("linux"):
         os.execve(command[0], command, environment)
     child = subprocess.Popen(command, env=environment, close_fds=False, preexec_fn=_die_with_watcher)
-    while True:
-        with contextlib.suppress(KeyboardInterrupt):  # the program gets it, too, and decides
-            code = child.wait()
-            break
-    if code == 0:
+    status = _waited(child)
+    if status == 0:
         return 0
-    code = code if code > 0 else 128 - code
+    code = status if status > 0 else 128 - status
     _say(code, variables)
     return code
+
+
+def _waited(child: subprocess.Popen[bytes]) -> int:
+    """The status of the program, which gets an interrupt, too, and decides what it means."""
+    while True:
+        try:
+            return child.wait()
+        except KeyboardInterrupt:
+            continue
 
 
 def _say(code: int, variables: Mapping[str, str]) -> None:

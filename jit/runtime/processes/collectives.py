@@ -35,7 +35,7 @@ def _described(name: str, array: Any, *facts: str) -> str:
 
 def _bytes(array: Any) -> Any:
     """The memory of a row-major array as bytes."""
-    return array.reshape(-1).view(np.uint8)
+    return array.reshape(-1, copy=False).view(np.uint8)
 
 
 def all_reduce(array: Any, reduction: str, name: str, overwrite: bool = False) -> Work:
@@ -51,7 +51,7 @@ def all_reduce(array: Any, reduction: str, name: str, overwrite: bool = False) -
     check_reduction(reduction, sent.dtype)
 
     def steps() -> Steps:
-        found = sent if overwrite else np.array(sent)
+        found = sent if overwrite else np.array(sent, order="C")
         if group.size > 1:
             yield group.data.Iallreduce(mpi().IN_PLACE, found, operation(reduction, found.dtype.kind))
         if reduction == "avg":
@@ -74,7 +74,7 @@ def reduce(array: Any, reduction: str, dst: int, name: str) -> Work:
     check_reduction(reduction, sent.dtype)
 
     def steps() -> Steps:
-        found = np.array(sent) if group.rank == dst else np.zeros_like(sent)
+        found = np.array(sent, order="C") if group.rank == dst else np.zeros_like(sent)
         if group.size > 1:
             here = (mpi().IN_PLACE, found) if group.rank == dst else (sent, None)
             yield group.data.Ireduce(*here, operation(reduction, sent.dtype.kind), dst)
@@ -97,7 +97,7 @@ def broadcast(array: Any, src: int, name: str, overwrite: bool = False) -> Work:
     group, sent = group_named(name), travelling(array)
 
     def steps() -> Steps:
-        found = sent if overwrite else np.array(sent)
+        found = sent if overwrite else np.array(sent, order="C")
         if group.size > 1:
             yield group.data.Ibcast(_bytes(found), src)
         return found
@@ -144,7 +144,7 @@ def reduce_scatter(array: Any, reduction: str, size: int, name: str) -> Work:
     check_reduction(reduction, sent.dtype)
 
     def steps() -> Steps:
-        found = np.array(sent) if size == 1 else np.empty(part_sizes(sent.shape, size), sent.dtype)
+        found = np.array(sent, order="C") if size == 1 else np.empty(part_sizes(sent.shape, size), sent.dtype)
         if size > 1:
             yield group.data.Ireduce_scatter_block(sent, found, operation(reduction, sent.dtype.kind))
         if reduction == "avg":

@@ -15,7 +15,7 @@ from .works import PROGRESS, Steps, Work
 
 
 def _bytes(array: Any) -> Any:
-    return array.reshape(-1).view(np.uint8)
+    return array.reshape(-1, copy=False).view(np.uint8)
 
 
 def send(array: Any, dst: int, tag: int, group: Group) -> Work:

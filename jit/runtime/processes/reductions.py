@@ -22,7 +22,7 @@ def travelling(array: Any) -> Any:
     """
     if array.dtype.kind in "biuc" or array.dtype.char in "fd":
         return np.ascontiguousarray(array).reshape(array.shape)
-    return array.astype(np.float32)
+    return array.astype(np.float32, order="C")
 
 
 def check_reduction(name: str, dtype: Any) -> None:
