@@ -31,10 +31,10 @@ BATCH = 64
 class Training:
     """A network that all processes train, with its optimizer and its schedule."""
 
-    def __init__(self, epochs: int) -> None:
+    def __init__(self) -> None:
         self.net = DistributedDataParallel(Net())
         self.optimizer = ZeroRedundancyOptimizer(self.net.parameters(), jit.optim.Adam, lr=0.01)
-        self.schedule = jit.optim.lr_scheduler.CosineAnnealingLR(self.optimizer, T_max=epochs)
+        self.schedule = jit.optim.lr_scheduler.ExponentialLR(self.optimizer, gamma=0.8)
 
     def step(self, images: Any, digits: Any) -> Any:
         """One step down the gradient, which is the average over all processes; returns the loss of this one."""
@@ -99,7 +99,7 @@ def main() -> None:
     rank = distributed.get_rank() if distributed.is_initialized() else 0
     jit.manual_seed(rank)  # for dropout, which is another one in each process; parameters are those of the first
     images, digits, test_images, test_digits = load_digits()
-    training = Training(options.epochs)
+    training = Training()
     train(training, TensorDataset(images, digits), options.epochs, options.checkpoint)
     if rank == 0:
         export(training.net.module, test_images, test_digits, options.output)
