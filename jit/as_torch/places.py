@@ -10,9 +10,7 @@ MODULES = {
     "torch.autograd.anomaly_mode": "jit.autograd.anomaly",
     "torch.autograd.gradcheck": "jit.autograd.checks",
     "torch.accelerator": "jit.as_torch.stand_ins.accelerator",
-    "torch.distributed": "jit.as_torch.stand_ins.distributed",
-    "torch.distributed.nn": "jit.as_torch.stand_ins.distributed_nn",
-    "torch.distributed.nn.functional": "jit.as_torch.stand_ins.distributed_nn",
+    "torch.distributed.distributed_c10d": "jit.distributed",
     "torch.mps": "jit.as_torch.stand_ins.no_device",
     "torch.xpu": "jit.as_torch.stand_ins.no_device",
     "torch.nn.common_types": "jit.as_torch.stand_ins.common_types",
@@ -69,7 +67,7 @@ NAMES = {
 """Name in a module of PyTorch -> what it means, as module:name."""
 
 REASONS = {
-    "torch.distributed": "there is one process here; torch.distributed.is_available() says so",
+    "torch.distributed": "processes exchange tensors by the collectives and messages of torch.distributed, on MPI",
     "torch.quantization": "networks are quantised by prepare, prepare_qat and convert, or quantize_static",
     "torch.ao": "networks are quantised by prepare, prepare_qat and convert of torch.ao.quantization",
     "torch.optim.SparseAdam": "gradients are dense here; use optim.Adam, which moves rows without a gradient, too",
