@@ -170,6 +170,6 @@ _PROVIDERS["jit.tracing.function"] = "jit.inspection.inspected"
 for _old, _new in {"tensors": "eager.tensors", "hooks": "eager.hooks", "limits": "library.limits"}.items():
     _elsewhere(f"jit.{_old}", f"jit.{_new}")
 """Former names of modules, which older pickles of tensors, networks and optimizers refer to."""
-for _old, _new in {"optim": "optim.sharded", "checkpoint": "files.sharded"}.items():
+for _old, _new in {"optim": "optim.sharded", "checkpoint": "files.checkpoints"}.items():
     _elsewhere(f"jit.distributed.{_old}", f"jit.{_new}")
 """PyTorch's paths of what stands in rooms above that of the processes."""

@@ -111,6 +111,10 @@ class Provided:
         return getattr(owner if instance is None else instance, self.name)
 
 
+ELSEWHERE: dict[str, str] = {}
+"""Full name of a module that has the names of another one -> the full name of that one."""
+
+
 def elsewhere(name: str, place: str) -> ModuleType:
     """A module that has the names of another one, which is imported when it is asked for one of them.
 
@@ -118,6 +122,7 @@ def elsewhere(name: str, place: str) -> ModuleType:
         name: The full name of the module that is made, also in `sys.modules`.
         place: The full name of the other one.
     """
+    ELSEWHERE[name] = place
     made = sys.modules[name] = ModuleType(name, f"`{place}`, under another name.")
 
     def find(member: str) -> Any:

@@ -7,25 +7,3 @@ Note [A checkpoint is its index]
     index names any more are removed after that. So whoever is killed at any moment leaves the old index with the old
     parts, or the new one with the new parts, and at most some files that the next save removes.
 """
-
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from jit.late import late
-
-if TYPE_CHECKING:
-    from jit._stubs.names_files_sharded import *  # noqa: F403
-else:
-    __getattr__, __dir__ = late(
-        __name__,
-        {
-            "index": "CheckpointIndex",
-            "faults": "CheckpointError",
-            "places": "FileSystemReader FileSystemWriter",
-            "reading": "load",
-            "writing": "save",
-        },
-    )
-
-__all__ = ["CheckpointError", "CheckpointIndex", "FileSystemReader", "FileSystemWriter", "load", "save"]

@@ -52,14 +52,6 @@ def save(
         ContentError: It holds what no checkpoint can.
         CheckpointError: Another process has failed, or tensors of one name differ in size or dtype.
         Error: The files cannot be written. In all these cases, a whole checkpoint is there if there was one.
-
-    >>> import jit, os, tempfile
-    >>> folder = os.path.join(tempfile.mkdtemp(), "step-100")
-    >>> _ = jit.distributed.checkpoint.save({"model": jit.nn.Linear(2, 1), "step": 100}, checkpoint_id=folder)
-    >>> found = {}
-    >>> jit.distributed.checkpoint.load(found, checkpoint_id=folder)
-    >>> found["step"], list(found["model"])
-    (100, ['weight', 'bias'])
     """
     folder = chosen(checkpoint_id, storage_writer, planner)
     ranks = Ranks(process_group, no_dist)
