@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from jit.eager import context
+from jit.eager.hooks import RecordedHook
 from jit.eager.tensors import Tensor
 from jit.eager.watch import resumed
 from jit.ir.errors import AutogradError
@@ -128,6 +129,8 @@ class Task:
             del self.pending[node]
             if node in self.buffers:
                 node.apply(self.buffers.pop(node), ())
+        elif type(node) is AccumulateGrad and not _is_hooked(node) and _is_sent(node.variable):
+            self.step(node)
         else:
             heapq.heappush(self.ready, (-node.serial, node))
 
@@ -206,6 +209,18 @@ class Task:
 
 def _is_any(gradients: Sequence[Tensor | None]) -> bool:
     return gradients[0] is not None or any([g is not None for g in gradients])
+
+
+def _is_sent(leaf: Tensor) -> bool:
+    """Whether nobody but other processes waits for the gradient of a leaf: then it is not kept waiting.
+
+    By its turn it may come last: its node is as old as the oldest graph that is still there, such as that of the loss
+    of the step before.
+    """
+    table = leaf.__dict__.get("post_accumulate_hooks")
+    if not table or leaf.__dict__.get("gradient_hooks"):
+        return False
+    return all(isinstance(hook, RecordedHook) for hook in table.values())
 
 
 def _is_hooked(node: Node) -> bool:
