@@ -44,7 +44,8 @@ CASES = {
     "all_gather_into_tensor": (lambda x: D.all_gather_into_tensor(x), lambda xs: [jit.cat(xs)] * SIZE),
     "reduce_scatter": (lambda x: D.reduce_scatter(x[:2], list(x.split(2))), lambda xs: list(sum(xs).split(2))),
     "reduce_scatter_avg": (
-        lambda x: D.reduce_scatter_tensor(x, OPS.AVG), lambda xs: [p / SIZE for p in sum(xs).split(2)]
+        lambda x: D.reduce_scatter_tensor(x, OPS.AVG),
+        lambda xs: [p / SIZE for p in sum(xs).split(2)],
     ),
     "all_to_all": (
         lambda x: jit.cat(D.all_to_all(list(x.split(2)), list(x.split(2)))),

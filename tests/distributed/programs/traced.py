@@ -88,11 +88,15 @@ for _ in range(4):
 assert np.allclose(weights.detach().numpy(), alone.detach().numpy(), rtol=1e-5)
 assert step.hits == 3, step.why_not()
 
+
 # a function that messages go through is recorded for no later call
 @jit.trace
 def ring(x):
     works = dist.batch_isend_irecv(
-        [dist.P2POp(dist.isend, x, (RANK + 1) % SIZE), dist.P2POp(dist.irecv, y := jit.zeros_like(x), (RANK - 1) % SIZE)]
+        [
+            dist.P2POp(dist.isend, x, (RANK + 1) % SIZE),
+            dist.P2POp(dist.irecv, y := jit.zeros_like(x), (RANK - 1) % SIZE),
+        ]
     )
     for work in works:
         work.wait()
