@@ -16,7 +16,7 @@ arrived. An exchange of V bytes over links of B bytes per second, each message o
     halving   2 log2(n) A + 2 (n - 1) / n V / B
 
 (Thakur, Rabenseifner and Gropp, Optimization of Collective Communication Operations in MPICH, International Journal of
-High Performance Computing Applications 19(1), 2005), and log2(n) A more for the 16 bytes by which processes agree on it.
+High Performance Computing Applications 19(1), 2005), and log2(n) A more for 16 bytes by which processes agree on it.
 The sums themselves, contention between nodes, and processes that are late are not in it.
 """
 
@@ -30,6 +30,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -134,7 +135,16 @@ def run(order: dict[str, Any], count: int, threads: int) -> dict[str, Any]:
     from jit.command.launching import mpiexec
 
     variables = dict(os.environ) | dict.fromkeys(THREAD_VARIABLES, str(threads))
-    command = [mpiexec(), "-n", str(count), sys.executable, "-m", "benchmarks.distributed", "--child", json.dumps(order)]
+    command = [
+        mpiexec(),
+        "-n",
+        str(count),
+        sys.executable,
+        "-m",
+        "benchmarks.distributed",
+        "--child",
+        json.dumps(order),
+    ]
     done = subprocess.run(command, env=variables, capture_output=True, text=True, cwd=Path(__file__).parents[1])
     if done.returncode:
         sys.exit(f"{order}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
@@ -210,8 +220,8 @@ def paper(names: list[str]) -> None:
                 for ring in (True, False):
                     shares = []
                     for count in (2, 64, 1024):
-                        late = exposed(seconds, buckets, lambda s, n=count: exchange(s, n, latency, bandwidth, ring))
-                        shares.append(f"{seconds / (seconds + late):.1%}")
+                        cost = partial(exchange, count=count, latency=latency, bandwidth=bandwidth, ring=ring)
+                        shares.append(f"{seconds / (seconds + exposed(seconds, buckets, cost)):.1%}")
                     facts = f"{sum(buckets) / 1e6:.1f} MB in {len(buckets)} buckets"
                     row = [NAMES[name], str(samples), quantity(seconds, "s"), facts, network]
                     print(f"| {' | '.join([*row, 'ring' if ring else 'halving', *shares])} |", flush=True)

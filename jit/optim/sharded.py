@@ -59,7 +59,7 @@ class ZeroRedundancyOptimizer(Optimizer):
         self._owners: dict[int, int] = {}
         """The process that steps with each parameter, by the parameter's id."""
         self._loads = [0] * self.world_size
-        self._whole: dict[str, Any] | None = None
+        self._whole: dict[int, Any] | None = None
         """The state of all processes, after `consolidate_state_dict`."""
         super().__init__(params, {})
         self.optim = optimizer_class([self._share(group) for group in self.param_groups], **defaults)

@@ -1,4 +1,4 @@
-"""Lets exchanges with other processes begin as soon as they can, and their results be waited for as late as they can."""
+"""Lets exchanges with other processes begin early, and whoever needs their results wait late."""
 
 from __future__ import annotations
 

@@ -38,7 +38,9 @@ class Runs:
             command = [MPIEXEC, "-n", str(count), sys.executable, "-m", "tests.distributed.training_cases", self.folder]
             done = subprocess.run(command, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, timeout=240)
             if done.returncode:
-                pytest.fail(f"{count} processes: exit code {done.returncode}\n{done.stdout}{done.stderr}", pytrace=False)
+                pytest.fail(
+                    f"{count} processes: exit code {done.returncode}\n{done.stdout}{done.stderr}", pytrace=False
+                )
             paths = [self.folder / f"found-{count}-{rank}.json" for rank in range(count)]
             self._found[count] = [json.loads(path.read_text()) for path in paths]
         return self._found[count]

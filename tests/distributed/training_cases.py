@@ -1,6 +1,6 @@
 """What several processes do in the tests of training: run by mpiexec, each writes what it has found to a file.
 
-    mpiexec -n 2 python -m tests.distributed.training_cases folder
+mpiexec -n 2 python -m tests.distributed.training_cases folder
 """
 
 import hashlib
@@ -15,7 +15,7 @@ from jit import distributed as dist
 from jit import nn
 from jit.distributed.optim import ZeroRedundancyOptimizer
 from jit.ir.errors import Error
-from jit.nn.parallel import DistributedDataParallel as DDP
+from jit.nn.parallel import DistributedDataParallel
 from jit.utils.data import DistributedSampler
 
 CASES = {}
@@ -115,7 +115,7 @@ def losses():
     for way in WAYS if size() == 2 else FEW_WAYS:
         inner = network(seed=rank())  # those of process 0 count
         options = {"views": dict(gradient_as_bucket_view=True), "buckets": dict(bucket_cap_mb=1e-4)}.get(way, {})
-        ddp = DDP(jit.trace(inner) if way == "traced inside" else inner, **options)
+        ddp = DistributedDataParallel(jit.trace(inner) if way == "traced inside" else inner, **options)
         net = jit.trace(ddp) if way == "traced outside" else ddp
         optimizer = jit.optim.SGD(ddp.parameters(), lr=0.2, momentum=0.9)
         step = stepping(net, optimizer)
@@ -137,7 +137,7 @@ def whole_numbers():
     with jit.no_grad():
         net.weight.copy_(jit.tensor(rng.integers(-2, 3, (2, 4)).astype(np.float64)))
         net.bias.zero_()
-    ddp = DDP(net)
+    ddp = DistributedDataParallel(net)
     optimizer = jit.optim.SGD(ddp.parameters(), lr=1 / 16)
     part = slice(rank() * ROWS // size(), (rank() + 1) * ROWS // size())
     step = stepping(ddp, optimizer)
@@ -147,7 +147,7 @@ def whole_numbers():
 @case
 def added_up():
     """Gradients of the parts of a batch, averaged over processes and added up in one."""
-    ddp, alone = DDP(network(jit.float32)), network(jit.float32)
+    ddp, alone = DistributedDataParallel(network(jit.float32)), network(jit.float32)
     x, y = samples(np.float32)
     (ddp(x) - y).square().mean().backward()
     whole_x, whole_y = samples(np.float32, whole=True)
@@ -186,12 +186,14 @@ def reference(order_of, count):
 
 def branched(order_of, **options):
     jit.manual_seed(0)
-    ddp = DDP(Branches().to(jit.float64), bucket_cap_mb=1e-4, **options)
+    ddp = DistributedDataParallel(Branches().to(jit.float64), bucket_cap_mb=1e-4, **options)
     x, y = samples()
     (ddp(x, order_of(rank())) - y).square().mean().backward()
     expected = reference(order_of, size())
     absent = [a is None for a in gradients(ddp)] == [b is None for b in expected]
-    close = all(np.allclose(a.numpy(), b.numpy(), rtol=1e-12) for a, b in zip(gradients(ddp), expected) if b is not None)
+    close = all(
+        np.allclose(a.numpy(), b.numpy(), rtol=1e-12) for a, b in zip(gradients(ddp), expected) if b is not None
+    )
     return absent and close and agree(gradients(ddp))
 
 
@@ -218,7 +220,7 @@ def unused():
 
 @case
 def without_sync():
-    ddp, alone = DDP(network()), network()
+    ddp, alone = DistributedDataParallel(network()), network()
     x, y = samples()
     with ddp.no_sync():
         (ddp(x) - y).square().mean().backward()
@@ -233,7 +235,7 @@ def without_sync():
 
 @case
 def several_backwards():
-    ddp, alone = DDP(network()), network()
+    ddp, alone = DistributedDataParallel(network()), network()
     (x, y), (whole_x, whole_y) = samples(), samples(whole=True)
     for net, features, targets in ((ddp, x, y), (alone, whole_x, whole_y)):
         result = net(features)
@@ -255,7 +257,7 @@ def checkpointed():
     jit.manual_seed(3)
     alone = Recomputed()
     jit.manual_seed(3)
-    ddp = DDP(Recomputed(), bucket_cap_mb=1e-4)
+    ddp = DistributedDataParallel(Recomputed(), bucket_cap_mb=1e-4)
     (x, y), (whole_x, whole_y) = samples(), samples(whole=True)
     for net, features, targets in ((ddp, x, y), (alone, whole_x, whole_y)):
         (net(features) - targets).square().mean().backward()
@@ -273,7 +275,10 @@ def communication_hook():
         future.set_result(bucket.buffer() / size())
         return future
 
-    plain, hooked = DDP(network(), bucket_cap_mb=1e-3), DDP(network(), bucket_cap_mb=1e-3)
+    plain, hooked = (
+        DistributedDataParallel(network(), bucket_cap_mb=1e-3),
+        DistributedDataParallel(network(), bucket_cap_mb=1e-3),
+    )
     hooked.register_comm_hook("state", hook)
     x, y = samples()
     for net in (plain, hooked):
@@ -284,7 +289,7 @@ def communication_hook():
 
 @case
 def mixed_precision():
-    ddp = DDP(network(jit.float32))
+    ddp = DistributedDataParallel(network(jit.float32))
     optimizer, scaler = jit.optim.SGD(ddp.parameters(), lr=0.1), jit.amp.GradScaler("cpu", init_scale=8.0)
     x, y = samples(np.float32)
     found = []
@@ -308,14 +313,14 @@ def buffers():
     norm = nn.BatchNorm1d(6)
     with jit.no_grad():
         norm.running_mean.fill_(rank() + 1.0)
-    ddp = DDP(nn.Sequential(norm, nn.Linear(6, 3)))
+    ddp = DistributedDataParallel(nn.Sequential(norm, nn.Linear(6, 3)))
     first = norm.running_mean.tolist()
     seen = []
     norm.register_forward_pre_hook(lambda module, args: seen.append(bits(module.buffers())))
     x, y = samples(np.float32)
     for _ in range(3):
         (ddp(x) - y).square().mean().backward()
-    kept = DDP(nn.Sequential(nn.BatchNorm1d(6), nn.Linear(6, 3)), broadcast_buffers=False)
+    kept = DistributedDataParallel(nn.Sequential(nn.BatchNorm1d(6), nn.Linear(6, 3)), broadcast_buffers=False)
     for _ in range(2):
         (kept(x) - y).square().mean().backward()
     return {
@@ -327,7 +332,7 @@ def buffers():
 @case
 def other_networks():
     try:
-        DDP(nn.Linear(3, 2 + rank()))
+        DistributedDataParallel(nn.Linear(3, 2 + rank()))
     except Error as error:
         return str(error)
     return None
@@ -380,14 +385,18 @@ def state_bits(state):
     """A hash of the state of an optimizer, with its options."""
     tensors = [v for n in sorted(state["state"]) for _, v in sorted(state["state"][n].items())]
     numbers = [v for v in tensors if not isinstance(v, jit.Tensor)]
-    return bits(t for t in tensors if isinstance(t, jit.Tensor)) + repr(numbers) + repr([sorted(group.items()) for group in state["param_groups"]])
+    return (
+        bits(t for t in tensors if isinstance(t, jit.Tensor))
+        + repr(numbers)
+        + repr([sorted(group.items()) for group in state["param_groups"]])
+    )
 
 
 @case
 def shared_out_and_traced():
     found = []
     for make in (jit.optim.Adam, lambda p, **kw: ZeroRedundancyOptimizer(p, jit.optim.Adam, **kw)):
-        ddp = DDP(network(jit.float32))
+        ddp = DistributedDataParallel(network(jit.float32))
         optimizer = make(ddp.parameters(), lr=0.01)
         schedule = jit.optim.lr_scheduler.StepLR(optimizer, 4, 0.5)
         x, y = samples(np.float32)
@@ -415,12 +424,17 @@ def states_stay_apart():
 
 def state():
     """A network that has learned, and its optimizer."""
-    ddp = DDP(network(jit.float32))
+    ddp = DistributedDataParallel(network(jit.float32))
     optimizer = ZeroRedundancyOptimizer(ddp.parameters(), jit.optim.Adam, lr=0.01)
     step = stepping(ddp, optimizer)
     for _ in range(3):
         step(*samples(np.float32))
-    return {"net": ddp.module, "optimizer": optimizer, "epoch": 3, "options": {"betas": (0.5, 0.9), "names": ["a", "b"]}}
+    return {
+        "net": ddp.module,
+        "optimizer": optimizer,
+        "epoch": 3,
+        "options": {"betas": (0.5, 0.9), "names": ["a", "b"]},
+    }
 
 
 @case

@@ -72,7 +72,9 @@ def read_index(folder: FilePath) -> CheckpointIndex:
     try:
         text = (folder / INDEX).read_text()
     except FileNotFoundError:
-        raise NoFileError(f"{folder} holds no checkpoint: no {INDEX} is in it, which every finished save writes") from None
+        raise NoFileError(
+            f"{folder} holds no checkpoint: no {INDEX} is in it, which every finished save writes"
+        ) from None
     except OSError as error:
         raise CheckpointError(f"{folder / INDEX} cannot be read: {error.strerror or error}") from error
     try:

@@ -12,7 +12,7 @@ from jit.eager.tensors import Tensor
 from ..faults import NoFileError
 from ..loading import load as load_file
 from .faults import CheckpointError
-from .index import CheckpointIndex, StoredTensor, read_index
+from .index import CheckpointIndex, StoredTensor, StoredValue, read_index
 from .places import chosen
 from .trees import Path, from_json, name_of, steps, tree_of
 
@@ -90,7 +90,7 @@ class _Stored:
 
     def below(self, path: Path) -> Any:
         """All that lies below a path, as a tree; None if there is nothing."""
-        rows = {**self.index.tensors, **self.index.values}
+        rows: dict[str, StoredTensor | StoredValue] = {**self.index.tensors, **self.index.values}
         inner = [(row, name) for name, row in rows.items() if row.path[: len(path)] == path and row.path != path]
         if not inner:
             return None
@@ -174,4 +174,3 @@ class _Filling:
                 target.copy_(source)
         for assign in self.assignments:
             assign()
-

@@ -116,8 +116,8 @@ def shared_out(announced: Sequence[CheckpointIndex], generation: str) -> Checkpo
             known = whole.tensors.setdefault(name, tensor)
             if known != tensor:
                 raise CheckpointError(
-                    f"process {owners[name][0]} has {name!r} as {known.dtype} of sizes {list(known.shape)}, and process "
-                    f"{rank} as {tensor.dtype} of sizes {list(tensor.shape)}; give them names of their own"
+                    f"process {owners[name][0]} has {name!r} as {known.dtype} of sizes {list(known.shape)}, and "
+                    f"process {rank} as {tensor.dtype} of sizes {list(tensor.shape)}; give them names of their own"
                 )
             owners.setdefault(name, []).append(rank)
         whole.values = {**own.values, **whole.values}

@@ -26,7 +26,7 @@ class DistributedDataParallel(Module):
         device_ids: One device at most.
         output_device: Accepted and ignored.
         dim: Accepted and ignored.
-        broadcast_buffers: Whether buffers are those of process 0 before each forward in training.
+        broadcast_buffers: Whether buffers are those of process 0 before a forward, in training.
         init_sync: Whether parameters and buffers are those of process 0 at first.
         process_group: The processes; all if left out.
         bucket_cap_mb: The megabytes after which a bucket is full, 25 if left out; the first one takes 1.
@@ -40,7 +40,7 @@ class DistributedDataParallel(Module):
         device_mesh: Refused; pass a process_group.
 
     Raises:
-        UsageError: An option is refused, no parameter is learned, or the processes have other parameters than process 0.
+        UsageError: An option is refused, no parameter is learned, or the networks differ.
 
     >>> import jit
     >>> net = jit.nn.parallel.DistributedDataParallel(jit.nn.Linear(2, 1))
@@ -81,7 +81,9 @@ class DistributedDataParallel(Module):
         """Begin to work with the other processes."""
         learned = [parameter for parameter in self.module.parameters() if parameter.requires_grad]
         if not learned:
-            raise UsageError("no parameter of the network requires grad, so there is nothing to average; call it as it is")
+            raise UsageError(
+                "no parameter of the network requires grad, so there is nothing to average; call it as it is"
+            )
         self._check_alike()
         if init_sync:
             self._take_from_first([*self.module.parameters(), *self.module.buffers()])
@@ -136,7 +138,7 @@ class DistributedDataParallel(Module):
             self.require_backward_grad_sync = before
 
     def register_comm_hook(self, state: Any, hook: Callable[[Any, GradBucket], Any]) -> None:
-        """Let `hook(state, bucket)` send a bucket: it returns a future of the row that takes its place in all processes.
+        """Let `hook(state, bucket)` send a bucket: it gives a future of the row that takes its place everywhere.
 
         Raises:
             KindError: `hook` cannot be called.

@@ -253,7 +253,8 @@ def averaged(row: Any, group: Any) -> Callable[[], Any]:
     work = distributed.all_reduce(row, distributed.ReduceOp.AVG, group, async_op=True)
 
     def wait() -> Any:
-        work.wait()
+        if work is not None:  # this process is in the group
+            work.wait()
         return row
 
     return wait

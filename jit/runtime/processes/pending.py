@@ -44,7 +44,7 @@ def finish(array: Any) -> Any:
     Raises:
         GraphError: Exchanges are under way, and this is the result of none of them.
     """
-    reference, work = _PENDING.pop(array.ctypes.data, (None, None))
+    _, work = _PENDING.pop(array.ctypes.data, (None, None))
     if work is not None:
         work.wait()
     elif _PENDING:

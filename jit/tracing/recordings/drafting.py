@@ -37,9 +37,9 @@ from ..surroundings.number_arguments import with_stand_ins
 from ..surroundings.peeking import is_a
 from ..surroundings.places import attribute_of
 from ..surroundings.promoting import KINDS
+from ..surroundings.properties import recorded_hooks_on
 from ..surroundings.sharing import same_tensor, sharing_of
 from ..surroundings.stand_ins import replace_everywhere
-from ..surroundings.properties import recorded_hooks_on
 from ..surroundings.surroundings import World, attributes_of
 from .chains import Chain
 from .changes import EffectSpec
