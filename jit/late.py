@@ -26,6 +26,12 @@ unwatched: Callable[[], AbstractContextManager[Any]] = nullcontext
 """The block in which modules are imported; `jit.eager.watch` sets it, since a function that is recorded may ask."""
 
 
+ELSEWHERE: dict[str, str] = {}
+"""Full name of a module that has the names of another one -> the full name of that one.
+
+The package `jit` says so of modules that PyTorch has in a room below the one they stand in here; `late` makes them.
+"""
+
 TABLES: dict[str, tuple[dict[str, str], tuple[str, ...]]] = {}
 """Every package for which `late` was called, with the names and the modules that are found later."""
 
@@ -58,6 +64,8 @@ def late(
         otherwise: What finds all other names, or raises AttributeError.
     """
     TABLES[package] = dict(names), tuple(modules)
+    for name in [name for name in ELSEWHERE if name.rpartition(".")[0] == package and name not in sys.modules]:
+        elsewhere(name, ELSEWHERE[name])
     places = {name: place for place, together in names.items() for name in together.split()}
     module, inner = vars(sys.modules[package]), frozenset(modules)
 
@@ -109,10 +117,6 @@ class Provided:
     def __get__(self, instance: Any, owner: type) -> Any:
         imported(PROVIDERS[owner.__module__])
         return getattr(owner if instance is None else instance, self.name)
-
-
-ELSEWHERE: dict[str, str] = {}
-"""Full name of a module that has the names of another one -> the full name of that one."""
 
 
 def elsewhere(name: str, place: str) -> ModuleType:
