@@ -94,11 +94,8 @@ class Task:
         if context.TRACE.get() is None:
             self._go_on(node, self.is_plain)
             return
-        token = context.SOURCE.set(node.source or context.SOURCE.get())
-        try:
+        with context.standing_at(node.source or context.SOURCE.get()):
             self._go_on(node, False)
-        finally:
-            context.SOURCE.reset(token)
 
     def _go_on(self, node: Node, is_plain: bool) -> None:
         """Run a node and hand its results on; `is_plain` if nobody looks at nodes that have no hooks."""

@@ -302,6 +302,12 @@ def _is_ours(path: str) -> bool:
     return ours
 
 
+def is_ours(function: Any) -> bool:
+    """Whether a function is written in this package or Python's library, so that its lines are nobody's own."""
+    code = getattr(function, "__code__", None)
+    return code is not None and _is_ours(code.co_filename)
+
+
 @functools.cache
 def _source(path: str, line: int, function: str) -> Source:
     return Source(os.path.basename(path), line, function)
@@ -323,6 +329,16 @@ def _user_frame(frame: FrameType | None) -> FrameType | None:
             break
         frame = frame.f_back
     return frame
+
+
+@contextmanager
+def standing_at(source: Source | None) -> Iterator[None]:
+    """Let what is recorded within this block belong to a line, whichever runs; None leaves that open."""
+    token = SOURCE.set(source)
+    try:
+        yield
+    finally:
+        SOURCE.reset(token)
 
 
 Place = Source | tuple[CodeType, int] | None

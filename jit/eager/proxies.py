@@ -12,7 +12,7 @@ import math
 import numbers
 import operator
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class TracedScalar:
     """A number with a Value behind it. `_number` is what it was while tracing."""
 
-    __slots__ = ("__weakref__", "_make", "_measured", "_number", "_trace", "_value")
+    __slots__ = ("__weakref__", "_counts", "_make", "_measured", "_number", "_trace", "_value")
 
     def __init__(
         self,
@@ -37,9 +37,12 @@ class TracedScalar:
         value: Value | None = None,
         make: Callable[[], Value] | None = None,
         measured: bool = True,
+        counts: bool = False,
     ) -> None:
         self._measured = measured
         """Whether it was read from elements; sizes are part of a trace's key, elements are not."""
+        self._counts = counts
+        """Whether it is a size or made of sizes so that it is never below 0, whatever they are."""
         self._trace = trace
         self._number = number
         self._value = value
@@ -115,10 +118,17 @@ class TracedScalar:
         if not _is_number(other):
             return COMPARISONS[name](self._decide(), other) if isinstance(other, numbers.Number) else NotImplemented
         outcome = COMPARISONS[name](self._number, concrete(other))
-        if self._live:
+        if self._live and not self._is_known(name, other):
             trace = self._trace
             trace.guard(trace.scalar_node(f"prim::{name}", (self, other), outcome)._ir(), outcome)
         return outcome
+
+    def _is_known(self, name: str, other: Any) -> bool:
+        """Whether a comparison has the same outcome whatever the sizes are, so that nothing has to be guarded."""
+        if type(other) is TracedScalar:
+            is_same = other is self or other._value is self._value is not None
+            return is_same and type(self._number) is int
+        return self._counts and type(other) is int and (other < 0 or (other == 0 and name in ("lt", "ge")))
 
     def __eq__(self, other: object) -> Any:
         return self._compare("eq", other)
@@ -276,6 +286,16 @@ def _changes_nothing(name: str, number: TracedScalar, left: Any, right: Any) -> 
 
 
 _NEUTRAL = {"add": 0, "mul": 1}
+
+
+def makes_counts(kind: str, operands: Sequence[Any]) -> bool:
+    """Whether `kind` of these operands is never below 0, whatever the sizes among them are."""
+    return kind in _OF_COUNTS and all(
+        o._counts if type(o) is TracedScalar else type(o) is int and o >= 0 for o in operands
+    )
+
+
+_OF_COUNTS = ("prim::add", "prim::mul", "prim::floordiv", "prim::mod")
 
 
 def _is_number(value: Any) -> bool:

@@ -421,7 +421,26 @@ def _add_rows(m: Numpy, out: Array, index: Array, rows: Array) -> None:
     order = m.argsort(index, kind="stable")
     places = index[order]
     starts = m.flatnonzero(m.concatenate([[True], places[1:] != places[:-1]]))
-    out[places[starts]] += m.add.reduceat(rows[order], starts, axis=0, dtype=out.dtype)
+    out[places[starts]] += _sums_of_runs(m, rows.astype(out.dtype, copy=False), order, starts)
+
+
+PASSES = 16
+"""The rows of a run that are added one by one, all runs at a time: `reduceat` takes 25 ns for each of its sums."""
+
+
+def _sums_of_runs(m: Numpy, rows: Array, order: Array, starts: Array) -> Array:
+    """The sums of the rows `order[starts[i]:starts[i + 1]]`, for all i."""
+    counts = m.diff(m.concatenate([starts, [len(order)]]))
+    sums = rows[order[starts]]
+    for number in range(1, min(PASSES, int(counts.max()))):
+        going = m.flatnonzero(counts > number)
+        sums[going] += rows[order[starts[going] + number]]
+    long = m.flatnonzero(counts > PASSES)
+    if len(long):
+        rest = m.repeat(counts > PASSES, counts) & (m.arange(len(order)) - m.repeat(starts, counts) >= PASSES)
+        begins = m.concatenate([[0], m.cumsum(counts[long] - PASSES)[:-1]])
+        sums[long] += m.add.reduceat(rows[order[rest]], begins, axis=0, dtype=sums.dtype)
+    return sums
 
 
 @array("aten::index_select(Tensor self, int dim, Tensor index) -> Tensor", raises=True, kernel=Kernel(moves=True),
@@ -1171,7 +1190,9 @@ def one_hot(m: Numpy, self: Array, num_classes: int) -> Array:
             raise UsageError("one_hot: num_classes cannot be inferred from an empty tensor; give it")
         num_classes = int(self.max()) + 1
     _check_index(m, "one_hot", self, num_classes)
-    return (self[..., None] == m.arange(num_classes)).astype(m.int64)
+    rows = m.zeros((self.size, num_classes), m.int64)
+    rows[m.arange(self.size), self.reshape(-1)] = 1
+    return rows.reshape(*self.shape, num_classes)
 
 
 @one_hot.type
@@ -1289,8 +1310,34 @@ def _() -> Iterator[Sample]:
 def topk(m: Numpy, self: Array, k: int, dim: int, largest: bool, sorted: bool) -> Sequence[Array | None]:
     """(the k largest elements along dim, or the smallest, in order; the index of each)."""
     shape = _topk_shape(self.shape, k, dim)
-    order, at = _ordered(m, self, dim, largest)
-    return _picked_order(m, self, m.take(order, m.arange(k), axis=at), at, shape)
+    order = _first_of_order(m, self, k, dim, largest) if _is_worth_choosing(self, k, dim) else None
+    if order is None:
+        order, at = _ordered(m, self, dim, largest)
+        return _picked_order(m, self, m.take(order, m.arange(k), axis=at), at, shape)
+    return _picked_order(m, self, order, wrap_dim(dim, self.ndim), shape)
+
+
+def _is_worth_choosing(self: Array, k: int, dim: int) -> bool:
+    """Whether it pays to look for the k first elements before these are sorted; measured with rows of 64 to 100,000."""
+    require_order("topk", self.dtype)
+    size = self.shape[wrap_dim(dim, self.ndim)] if self.ndim else 1
+    return self.dtype.kind in "fiu" and size >= 64 and 0 < k <= size // 4
+
+
+def _first_of_order(m: Numpy, self: Array, k: int, dim: int, largest: bool) -> Array | None:
+    """The first k entries of `_ordered`, without sorting the rest; None if others are equal to the k-th, as it does not
+    say then which of these come first."""
+    at = wrap_dim(dim, self.ndim)
+    size = self.shape[at]
+    rows = m.ascontiguousarray(m.moveaxis(self, at, -1))
+    edge = size - k if largest else k - 1
+    chosen = m.argpartition(rows, edge, axis=-1)
+    last = m.take_along_axis(rows, chosen[..., edge : edge + 1], -1)
+    if m.count_nonzero(rows == last) != last.size:  # NaN is equal to nothing
+        return None
+    chosen = m.sort(chosen[..., edge:] if largest else chosen[..., :k], axis=-1)
+    order, _ = _ordered(m, m.take_along_axis(rows, chosen, -1), -1, largest)
+    return m.moveaxis(m.take_along_axis(chosen, order, -1), -1, at)
 
 
 def _topk_shape(shape: Ints, k: int, dim: int) -> tuple[int, ...]:

@@ -269,11 +269,32 @@ def edge_pad_nd_backward(m: Numpy, grad_output: Array, input_sizes: Ints, pad: I
     """The gradient of edge_pad_nd's input: each element sums the gradients of its copies."""
     for dim, (before, after) in enumerate(_by_dim(pad, len(input_sizes))):
         if before or after:
-            size = input_sizes[dim]
-            sums = m.zeros((size, *grad_output.shape[:dim], *grad_output.shape[dim + 1 :]), grad_output.dtype)
-            m.add.at(sums, _source_rows(m, mode, size, before, after), m.moveaxis(grad_output, dim, 0))
-            grad_output = m.moveaxis(sums, 0, dim)
+            rows = _source_rows(m, mode, input_sizes[dim], before, after)
+            grad_output = _edges_added(m, grad_output, rows, input_sizes[dim], dim, max(before, 0), max(after, 0))
     return m.array(grad_output, order="C")
+
+
+def _edges_added(m: Numpy, g: Array, rows: Array, size: int, dim: int, before: int, after: int) -> Array:
+    """Sums along `dim` of the entries that come from the same of `size` rows. Those between the edges come from rows in
+    a line; as many of an edge come from rows that are all others, or all the same."""
+
+    def along(places: slice | Array) -> tuple[slice | Array, ...]:
+        return (slice(None),) * dim + (places,)
+
+    end = g.shape[dim] - after
+    sums = m.zeros((*g.shape[:dim], size, *g.shape[dim + 1 :]), g.dtype)
+    if end > before:
+        first = int(rows[before])
+        sums[along(slice(first, first + end - before))] = g[along(slice(before, end))]
+    pieces = [(at, min(at + max(end - before, 1), stop)) for start, stop in ((0, before), (end, end + after))
+              for at in range(start, stop, max(end - before, 1))]  # fmt: skip
+    for start, stop in pieces:
+        there, part = rows[start:stop], g[along(slice(start, stop))]
+        if len(there) > 1 and there[0] == there[1]:
+            sums[along(there[0])] += m.sum(part, axis=dim, dtype=g.dtype)
+        else:
+            sums[along(there)] += part
+    return sums
 
 
 @edge_pad_nd_backward.type
@@ -286,6 +307,10 @@ def _() -> Iterator[Sample]:
     yield sample(make(2, 3, 7), [2, 3, 4], [1, 2], "reflect")
     yield sample(make(2, 4, 7), [2, 3, 4], [2, 1, 0, 1], "replicate")
     yield sample(make(2, 7), [2, 4], [1, 2], "circular")
+    yield sample(make(2, 6), [2, 5], [-1, 2], "circular", note="cuts")
+    yield sample(make(2, 4, 2), [2, 3, 2], [0, 0, -1, 2], "replicate", note="cuts of an inner dim")
+    yield sample(make(2, 12), [2, 4], [4, 4], "circular", note="all around")
+    yield sample(make(2, 5), [2, 3], [-1, 3], "circular", note="cuts, then more than once around")
 
 
 @composite('aten::pad(Tensor self, int[] pad, str mode="constant", float? value=None) -> Tensor',

@@ -53,17 +53,43 @@ def _along_dims(m: Numpy, x: Array, steps: Sequence[Any], apply: Callable[[Any, 
     return x.copy() if y is x else m.ascontiguousarray(y)
 
 
+def _copies(places: Array, size: int) -> int | None:
+    """The number of times that each of `size` entries is taken, one after the other, if it is the same for all."""
+    times, rest = divmod(len(places), max(size, 1))
+    return times if not rest and (places == np.arange(size).repeat(times)).all() else None
+
+
 def _taken(m: Numpy, x: Array, index: tuple[Array, int], dim: int) -> Array:
-    return m.take(x, m.asarray(index[0]), axis=dim)
+    places, size = index
+    times = _copies(places, size)
+    if times == 1:
+        return x
+    if times is None:
+        return m.take(x, m.asarray(places), axis=dim)
+    sizes = (*x.shape[: dim + 1], times, *x.shape[dim + 1 :])
+    return m.broadcast_to(m.expand_dims(x, dim + 1), sizes).reshape(*x.shape[:dim], len(places), *x.shape[dim + 1 :])
 
 
 def _given_back(m: Numpy, x: Array, index: tuple[Array, int], dim: int) -> Array:
     """The transpose of `_taken`: `index` never falls, so what came from one entry is a run."""
     places, size = index
-    met, starts = (m.asarray(found) for found in np.unique(places, return_index=True))
-    out = m.zeros((*x.shape[:dim], size, *x.shape[dim + 1 :]), x.dtype)
     before: tuple[Any, ...] = (slice(None),) * dim
-    out[(*before, met)] = m.add.reduceat(x, starts, axis=dim)
+    times = _copies(places, size)
+    if times == 1:
+        return x
+    if times:
+        runs = x.reshape(*x.shape[:dim], size, times, *x.shape[dim + 1 :])
+        return sum((runs[(*before, slice(None), number)] for number in range(1, times)),
+                   start=runs[(*before, slice(None), 0)])  # fmt: skip
+    met, starts, counts = np.unique(places, return_index=True, return_counts=True)
+    sums = m.take(x, m.asarray(starts), axis=dim)
+    for number in range(1, counts.max(initial=0)):
+        going = np.flatnonzero(counts > number)
+        sums[(*before, m.asarray(going))] += m.take(x, m.asarray(starts[going] + number), axis=dim)
+    if len(met) == size:
+        return sums
+    out = m.zeros((*x.shape[:dim], size, *x.shape[dim + 1 :]), x.dtype)
+    out[(*before, m.asarray(met))] = sums
     return out
 
 

@@ -90,7 +90,7 @@ class Answers:
         """Run a recording; what Python functions return on the way is the same as in the attempts before."""
         calls = recollection()
         if calls is not None:
-            calls.at = 0
+            calls.rewind()
         try:
             return recording.run(inputs, recording.networks(call.world))
         except OperatorRaised as raised:

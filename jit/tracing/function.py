@@ -172,7 +172,7 @@ class TracedFunction(Watched):
         recordings = [recording for each in (entry, general) if each is not None for recording in each.recordings]
         if context.ANOMALY.get() is not None and any(recording.trace.tape.backwards for recording in recordings):
             return self._function(*args, **kwargs)  # eager mode says where the NaN of a backward inside comes from
-        if not any(recording.calls_python for recording in recordings):
+        if not any(recording.is_recalled for recording in recordings):
             return self._answer(call, entry, general)
         with recalling(Recollection()):
             return self._answer(call, entry, general)
@@ -318,8 +318,9 @@ class TracedFunction(Watched):
 
     def _run_alone(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         self._budget.untraced += 1
-        if recollection() is None:
+        if (calls := recollection()) is None:
             return self._function(*args, **kwargs)
+        calls.rewind()
         with recalling(None):
             return self._function(*args, **kwargs)
 

@@ -1,4 +1,4 @@
-"""Programs that tests run as several processes, with the environment's own mpiexec: shared memory and loopback alone."""
+"""Programs that tests run as several processes of one machine, with the environment's own mpiexec."""
 
 import os
 import subprocess

@@ -39,6 +39,10 @@ def test_collectives_are_recorded_and_saved(count, tmp_path):
     assert "rank 1: all traced" in succeeds("traced", count, str(tmp_path))
 
 
+def test_what_starts_again_exchanges_nothing_twice():
+    assert "rank 2: started again" in succeeds("restarting", 3)
+
+
 def test_processes_that_do_not_do_the_same_learn_of_it():
     assert "rank 2: 10 disagreements" in succeeds("disagreeing", 3)
 

@@ -99,6 +99,37 @@ def test_decisions_on_sizes_are_guarded():
     assert traced.misses == 4 and traced.hits == 3
 
 
+@pytest.mark.parametrize(
+    "holds",
+    [
+        lambda n: n >= 0, lambda n: 0 <= n, lambda n: not n < 0, lambda n: n > -1, lambda n: n != -1,  # noqa: SIM300
+        lambda n: n * 2 + 3 >= 0, lambda n: n // 2 > -1, lambda n: not n % 5 < 0, lambda n: n == n,
+        lambda n: not (n != n),  # noqa: SIM202
+    ],
+)  # fmt: skip
+def test_what_holds_for_every_size_is_not_guarded(holds):
+    f = jit.trace(lambda x: x * 2 if holds(x.size(0)) else x * 3)
+    for n in (4, 5, 6, 0, 1):
+        assert f(jit.ones(n)).tolist() == [2.0] * n
+    assert not any("prim::Guard" in str(graph) for graph in f.graphs)
+
+
+@pytest.mark.parametrize(
+    "holds",
+    [
+        lambda n: n - 5 >= 0, lambda n: -n >= -4, lambda n: n > 0, lambda n: n <= 0, lambda n: n == 0,
+        lambda n: (n - 5) * 2 < 0, lambda n: n // -2 >= 0, lambda n: 3 - n < 0, lambda n: n * -1 < 0,
+    ],
+)  # fmt: skip
+def test_what_holds_for_some_sizes_is_guarded(holds):
+    def f(x):
+        return x * 2 if holds(x.size(0)) else x * 3
+
+    traced = jit.trace(f)
+    for n in (4, 5, 6, 3, 0, 1):
+        assert traced(jit.ones(n)).tolist() == f(jit.ones(n)).tolist()
+
+
 def test_dynamic_false_records_every_size():
     f = jit.trace(network, dynamic=False)
     for n in (2, 3, 4, 5):

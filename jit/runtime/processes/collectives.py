@@ -11,21 +11,26 @@ import numpy as np
 from jit.ir.errors import ShapeError
 
 from .agreement import agree
+from .exchanges import current_exchanges
 from .groups import Group, group_named
 from .library import mpi
 from .reductions import check_reduction, operation, travelling
 from .works import PROGRESS, Steps, Work
 
 
-def _begin(group: Group, text: str, steps: Callable[[], Steps]) -> Work:
-    group.begun += 1
-
+def _begin(group: Group, text: str, steps: Callable[[], Steps], into: Any = None) -> Work:
     def all_steps() -> Steps:
         if group.size > 1:
             yield from agree(group, text)
         return (yield from steps())
 
-    return PROGRESS.begin(Work(group, f"{text} in the group {group.name!r} (its exchange {group.begun})", all_steps()))
+    def begin() -> Work:
+        group.begun += 1
+        where = f"{text} in the group {group.name!r} (its exchange {group.begun})"
+        return PROGRESS.begin(Work(group, where, all_steps()))
+
+    known = current_exchanges()
+    return begin() if known is None else known.begin(f"{text} in the group {group.name!r}", begin, into)
 
 
 def _described(name: str, array: Any, *facts: str) -> str:
@@ -58,7 +63,7 @@ def all_reduce(array: Any, reduction: str, name: str, overwrite: bool = False) -
             found /= group.size
         return found
 
-    return _begin(group, _described("all_reduce", sent, reduction), steps)
+    return _begin(group, _described("all_reduce", sent, reduction), steps, sent if overwrite else None)
 
 
 def reduce(array: Any, reduction: str, dst: int, name: str) -> Work:
@@ -102,7 +107,7 @@ def broadcast(array: Any, src: int, name: str, overwrite: bool = False) -> Work:
             yield group.data.Ibcast(_bytes(found), src)
         return found
 
-    return _begin(group, _described("broadcast", sent, f"src={group.ranks[src]}"), steps)
+    return _begin(group, _described("broadcast", sent, f"src={group.ranks[src]}"), steps, sent if overwrite else None)
 
 
 def all_gather(array: Any, size: int, name: str) -> Work:

@@ -44,6 +44,7 @@ class Work:
         self.is_done = False
         self.result: Any = None
         self.error: BaseException | None = None
+        self._keeps, self._kept = False, None
         self._steps = steps
         self._request: Any = None
 
@@ -58,10 +59,32 @@ class Work:
                 if self._request is None:
                     break
         except StopIteration as end:
+            self._kept = end.value.copy() if self._keeps else None
             self.result, self.is_done = end.value, True
         except Exception as error:
             self.error, self.is_done = error, True
         return self.is_done
+
+    def keep(self) -> None:
+        """Keep a copy of the result, which its user may overwrite."""
+        if self.is_done and not self._keeps and self.result is not None:
+            self._kept = self.result.copy()
+        self._keeps = True
+
+    def again(self, into: Any = None) -> Work:
+        """A work that is done, and has the same result or error, which were kept.
+
+        Args:
+            into: The array that the result overwrites; a new one unless given.
+        """
+        PROGRESS.finish(self, self.group.timeout)
+        other = Work(self.group, self.text, self._steps)
+        other.is_done, other.error, other.result = True, self.error, into
+        if into is None and self._kept is not None:
+            other.result = self._kept.copy()
+        elif self._kept is not None:
+            into[...] = self._kept
+        return other
 
     def wait(self, timeout: float | None = None) -> Any:
         """The result, when it is there.

@@ -68,13 +68,10 @@ class TraceErrors:
         self.raised.clear()
 
     def _note_caught(self, error: Error) -> None:
-        token = context.SOURCE.set(_line_of(error))
-        try:
+        with context.standing_at(_line_of(error)):
             self._impurity.note_by_sizes()
             if not isinstance(error, (*_BY_SIZES, AutogradError)):
                 self._impurity.note_caught(f"a {type(error).__name__}")
-        finally:
-            context.SOURCE.reset(token)
 
 
 def _is_caught(error: Error) -> bool:

@@ -39,7 +39,12 @@ def record_composite(trace: RecordingTrace, op: Op, values: Sequence[Any]) -> An
     def is_itself() -> bool:
         return COUNT.get() == casts  # else its parts compute something else than what the composite says elsewhere
 
-    return record_over(trace, op.name, operands, attributes, lambda: dispatch.run(op, values), is_itself)
+    def run() -> Any:
+        with context.standing_at(line):
+            return dispatch.run(op, values)
+
+    line = context.user_source() if context.is_ours(op.body) else None  # looked for once, not for every part
+    return record_over(trace, op.name, operands, attributes, run, is_itself)
 
 
 def record_over(
@@ -58,7 +63,8 @@ def record_over(
     """
     last, roots, states = trace.graph._last, trace.memory.roots(), dict(trace.randomness.states)
     scope = context.SCOPE.get()
-    result = run()
+    with trace.tape.apart():
+        result = run()
     if not is_itself():
         return result
     parts = nodes_after(trace.graph, last)

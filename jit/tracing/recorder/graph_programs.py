@@ -31,11 +31,8 @@ class GraphProgram:
             for node in self.graph.nodes:
                 if node.kind == "prim::Guard":  # what it says is so: it is about sizes, which a call has in its key
                     continue
-                token = context.SOURCE.set(node.source)
-                try:
+                with context.standing_at(node.source):
                     results = self._results(node, environment)
-                finally:
-                    context.SOURCE.reset(token)
                 environment.update(zip(node.outputs, results, strict=True))
         return [environment[value] if isinstance(value, Value) else value for value in self.graph.outputs]
 

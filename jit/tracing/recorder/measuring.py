@@ -8,7 +8,7 @@ from typing import Any
 
 from jit.eager import context
 from jit.eager.namespace import F
-from jit.eager.proxies import TracedScalar, concrete
+from jit.eager.proxies import TracedScalar, concrete, makes_counts
 from jit.eager.tensors import Size, Tensor
 from jit.ir import Op, Value, dtypes
 from jit.ir.errors import EscapedTracerError
@@ -38,8 +38,9 @@ def shape_of(trace: RecordingTrace, tensor: Tensor) -> Any:
 def traced_size(trace: RecordingTrace, value: Value, dim: int, size: int) -> TracedScalar:
     """One size of a value."""
     return TracedScalar(
-        trace, size, make=lambda: trace.tape.add("prim::size", (value,), {"dim": dim}, [INT]).output, measured=False
-    )
+        trace, size, make=lambda: trace.tape.number("prim::size", (value,), {"dim": dim}, INT), measured=False,
+        counts=True,
+    )  # fmt: skip
 
 
 def item(trace: RecordingTrace, tensor: Tensor) -> Any:
@@ -81,9 +82,9 @@ def _nested(sizes: Sequence[int], numbers: Iterator[Any]) -> Any:
 
 def scalar_node(trace: RecordingTrace, kind: str, operands: Sequence[Any], number: Any) -> TracedScalar:
     """A recorded computation on numbers."""
-    node = trace.tape.add(kind, [trace.operand(o) for o in operands], {}, [ScalarType(type(number).__name__)])
+    value = trace.tape.number(kind, [trace.operand(o) for o in operands], {}, ScalarType(type(number).__name__))
     measured = any(type(o) is TracedScalar and o._measured for o in operands)
-    return TracedScalar(trace, number, node.output, measured=measured)
+    return TracedScalar(trace, number, value, measured=measured, counts=makes_counts(kind, operands))
 
 
 def reads_elements(value: Value) -> bool:

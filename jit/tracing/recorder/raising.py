@@ -32,7 +32,7 @@ def note_raised(trace: RecordingTrace, error: Exception, op: Op, values: Sequenc
     trace.errors.raised.append(error)
     if isinstance(error, _STATIC) or (type(error) is DTypeError and error.__cause__ is None):
         return
-    if not isinstance(error, (Error, *FOREIGN)):
+    if op.communicates or not isinstance(error, (Error, *FOREIGN)):  # others cannot be asked whether it raises again
         trace.impurity.note_caught(f"a {type(error).__name__}")
         return
     if op.kind == "composite":  # it has looked at sizes, and at nothing that is not guarded

@@ -114,7 +114,8 @@ class FlowRegion:
         self.trace.regions.open.append(self)
         token = context.CASTS.set(None)  # what one branch has cast is not there for the other
         try:
-            yield
+            with self.trace.tape.apart():
+                yield
         finally:
             context.CASTS.reset(token)
             self.trace.regions.open.pop()

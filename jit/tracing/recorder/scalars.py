@@ -90,5 +90,5 @@ def _twin(number: Any) -> Any:
         return number
     made = object.__new__(TracedScalar)
     made._trace, made._number, made._measured = number._trace, number._number, number._measured
-    made._value, made._make = number._ir(), None
+    made._value, made._make, made._counts = number._ir(), None, number._counts
     return made

@@ -34,6 +34,8 @@ class Tape:
         themselves. Numbers made of sizes are Values."""
         self.elemental: set[Value] = set()
         """Values whose sizes may depend on elements: results of operators that measure, and what is made of these."""
+        self._numbers: dict[Any, Value] = {}
+        """Computations on numbers since the innermost `apart` began: (kind, operands, attribute) -> the result."""
         self._outer_backward = context.BACKWARD.get()
         """The backward that the function itself runs in."""
 
@@ -42,6 +44,23 @@ class Tape:
         node = self.graph.add(kind, operands, attributes, types)
         self.mark(node)
         return node
+
+    def number(self, kind: str, operands: Sequence[Any], attributes: dict[str, Any], type: Type) -> Value:
+        """The result of a computation on numbers or sizes, which is written once."""
+        key = (kind, *map(_exact, operands), *attributes.values())
+        known = self._numbers.get(key)
+        if known is None or known.node.graph is not self.graph:
+            known = self._numbers[key] = self.add(kind, operands, attributes, (type,)).output
+        return known
+
+    @contextlib.contextmanager
+    def apart(self) -> Iterator[None]:
+        """A block whose nodes may leave the graph together: numbers that were known before are computed again in it."""
+        outer, self._numbers = self._numbers, {}
+        try:
+            yield
+        finally:
+            self._numbers = outer
 
     def mark(self, node: Node) -> None:
         """Note the line, the scope, the grad mode and the checkpoints in which a node was asked for."""
@@ -118,3 +137,8 @@ def nodes_after(graph: Graph, last: Node | None) -> list[Node]:
         found.append(node)
         node = node._next
     return found
+
+
+def _exact(operand: Any) -> Any:
+    """A Value itself; a number with its type and sign: 1, 1.0 and True are equal, and so are 0.0 and -0.0."""
+    return operand if isinstance(operand, Value) else (type(operand), repr(operand))

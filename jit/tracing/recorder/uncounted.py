@@ -61,11 +61,8 @@ class UncountedWrites:
         storage = self.over(node)
         if storage is None:
             return False
-        token = context.SOURCE.set(storage.writer)
-        try:
+        with context.standing_at(storage.writer):
             self._impurity.note_impure(f"writes through .data over what {node.name} has saved")
-        finally:
-            context.SOURCE.reset(token)
         return True
 
 

@@ -4,9 +4,10 @@ Note [Once]
     A recording runs up to a guard that fails; then another one runs from the start, or the function itself does. An
     `autograd.Function` may count, print or send something, so what it has returned already is given back the second
     time: up to the guard both programs are the same, hence they call the same functions in the same order, with equal
-    arguments. Random draws need no such care, since a generator advances after the last guard. The same holds for a
-    backward that is not recorded yet: it replays the forward, but not its functions. A function that writes to its
-    arguments is called again, and so is the backward of one after a failed guard in a backward.
+    arguments. What other processes have sent is recalled as well, see Note [Exchanges happen once] in
+    `jit.runtime.processes.exchanges`. Random draws need no such care, since a generator advances after the last guard.
+    The same holds for a backward that is not recorded yet: it replays the forward, but not its functions. A function
+    that writes to its arguments is called again, and so is the backward of one after a failed guard in a backward.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import numpy as np
 from jit.autograd.custom import FunctionNode
 from jit.autograd.nodes import SavedTensor
 from jit.eager.tensors import Tensor, tensor_of
+from jit.runtime.processes.exchanges import Exchanges, current_exchanges, exchanging
 
 
 @dataclass(slots=True)
@@ -43,6 +45,8 @@ class RecalledCall:
     """Whether each output has that history."""
     error: Exception | None = None
     """The exception that it raised instead."""
+    exchanges: int = 0
+    """The number of exchanges with other processes that it has made."""
 
     def had(self, tensors: Sequence[Any]) -> bool:
         """Whether it was called with arrays like these."""
@@ -54,9 +58,11 @@ class RecalledCall:
 class Recollection:
     """The calls of Python functions in one call of a traced one, and how far a second run has got."""
 
-    def __init__(self, made: Sequence[RecalledCall] = ()) -> None:
+    def __init__(self, made: Sequence[RecalledCall] = (), exchanges: Exchanges | None = None) -> None:
         self.made = list(made)
         self.at = 0
+        self.exchanges = exchanges or Exchanges(outer=current_exchanges())
+        """What the call has got from other processes."""
         self.raised: Exception | None = None
         """The exception of the last function that was called."""
         self.is_doubtful = False
@@ -73,30 +79,61 @@ class Recollection:
             del self.made[self.at :]
         return None
 
-    def note(self, function: Any, tensors: Sequence[Any], result: Any, history: Any) -> None:
-        """Note a call of `function`; one that returns an argument is not recalled, since it has to write again."""
+    def note(self, function: Any, tensors: Sequence[Any], result: Any, history: Any, exchanges: int) -> None:
+        """Note a call of `function`; one that returns an argument is not recalled, since it has to write again.
+
+        Args:
+            function: The function.
+            tensors: The tensors among its arguments.
+            result: What it returned.
+            history: The autograd node of that.
+            exchanges: The number of exchanges that it has made.
+        """
         outputs = list(result) if isinstance(result, (tuple, list)) else [result]
         if any(o is t for o in outputs for t in tensors):
             function = None
         carrying = [history is not None and o.grad_fn is history for o in outputs]
         arrays = [o._array for o in outputs]
-        self.made.append(RecalledCall(function, [t._array for t in tensors], arrays, type(result), history, carrying))
+        inputs = [t._array for t in tensors]
+        known = RecalledCall(function, inputs, arrays, type(result), history, carrying, exchanges=exchanges)
+        self.made.append(known)
         self.at = len(self.made)
 
-    def note_error(self, function: Any, tensors: Sequence[Any], error: Exception) -> None:
-        """Note a call of `function` that has raised."""
-        self.made.append(RecalledCall(function, [t._array for t in tensors], [], None, None, [], error))
+    def note_error(self, function: Any, tensors: Sequence[Any], error: Exception, exchanges: int) -> None:
+        """Note a call of `function` that has raised.
+
+        Args:
+            function: The function.
+            tensors: The tensors among its arguments.
+            error: What it raised.
+            exchanges: The number of exchanges that it has made.
+        """
+        inputs = [t._array for t in tensors]
+        self.made.append(RecalledCall(function, inputs, [], None, None, [], error, exchanges))
         self.at = len(self.made)
         self.raised = error
+
+    def followed_by(self, exchanges: Exchanges | None) -> Recollection:
+        """The same calls, with further exchanges behind their own."""
+        further = [] if exchanges is None else exchanges.made
+        return Recollection(self.made, Exchanges([*self.exchanges.made, *further], self.exchanges.outer))
+
+    def rewind(self) -> None:
+        """Start again, to recall what was called before."""
+        self.at = self.exchanges.at = 0
 
     def forget(self) -> None:
         """Let go of the calls: the frames of an error hold them, and they would hold the error."""
         self.made.clear()
         self.raised = None
 
-    def again(self) -> Recollection:
-        """The same calls, to be recalled from the start."""
-        calls = Recollection(self.made)
+    def again(self, outer: Exchanges | None = None) -> Recollection:
+        """The same calls, to be recalled from the start.
+
+        Args:
+            outer: The exchanges of the call around the new run; as here unless given.
+        """
+        calls = Recollection(self.made, self.exchanges.again(outer))
         calls.is_doubtful = self.is_doubtful
         return calls
 
@@ -111,10 +148,14 @@ def recollection() -> Recollection | None:
 
 @contextlib.contextmanager
 def recalling(calls: Recollection | None) -> Iterator[None]:
-    """Recall calls of functions, within this block, instead of making them once more."""
+    """Recall calls of functions and exchanges, within this block, instead of making them once more.
+
+    With None, functions are called, and exchanges stand where they did.
+    """
     token = _RECOLLECTION.set(calls)
     try:
-        yield
+        with exchanging(current_exchanges() if calls is None else calls.exchanges):
+            yield
     except BaseException:
         if calls is not None:
             calls.forget()
@@ -125,8 +166,10 @@ def recalling(calls: Recollection | None) -> Iterator[None]:
 
 def run_once(function: Any, args: Sequence[Any], tensors: Sequence[Any], tracked: bool) -> tuple[Any, Any]:
     """`function._run(args)`, or what it gave when it ran before: the result and its history."""
-    calls = recollection()
+    calls, exchanges = recollection(), current_exchanges() or Exchanges()
     known = None if calls is None else calls.recall(function, tensors, tracked)
+    if known is not None:
+        exchanges.at += known.exchanges
     if known is not None and known.error is not None:
         try:
             raise known.error
@@ -134,15 +177,16 @@ def run_once(function: Any, args: Sequence[Any], tensors: Sequence[Any], tracked
             del known  # which holds the error, whose traceback holds this frame
     if known is not None:
         return _made_again(known, args, tensors)
+    before = exchanges.at
     try:
         with recalling(None):
             result, history = function._run(args)
     except Exception as error:
         if calls is not None:
-            calls.note_error(function, tensors, error)
+            calls.note_error(function, tensors, error, exchanges.at - before)
         raise
     if calls is not None:
-        calls.note(function, tensors, result, history)
+        calls.note(function, tensors, result, history, exchanges.at - before)
     return result, history
 
 

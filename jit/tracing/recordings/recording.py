@@ -19,6 +19,7 @@ from jit.ir.attempts import KIND
 from jit.ir.errors import Error
 from jit.ir.scalars import exactly
 from jit.passes import CLEANUP, run
+from jit.passes.support.analysis import communicates
 from jit.runtime.arrays import blocks
 from jit.runtime.arrays.libraries import is_array
 from jit.runtime.arrays.programs import Engine, GuardFailed
@@ -103,6 +104,11 @@ class Recording:
     tried: WeakKeyDictionary[Plan, Any] = field(default_factory=WeakKeyDictionary)
     """The surroundings and the mode for which a shortcut to a plan was last looked for."""
     lock: threading.RLock = field(default_factory=threading.RLock)
+
+    @cached_property
+    def is_recalled(self) -> bool:
+        """Whether it does what must not happen twice in a call: it calls Python functions, or communicates."""
+        return self.calls_python or any(map(communicates, self.trace.graph.nodes))
 
     @property
     def trace(self) -> Trace:

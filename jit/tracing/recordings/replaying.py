@@ -111,12 +111,8 @@ def _replay_nodes(trace: Trace, environment: dict[Value, Any], stages: int) -> N
                     trace.memory.bind_root(environment[part], output)
                     _hook(trace, output, environment[part])
             continue
-        token = context.SOURCE.set(node.source)
-        try:
-            with context.set_grad_enabled(node not in trace.tape.untracked):
-                results = _results(trace, environment, node)
-        finally:
-            context.SOURCE.reset(token)
+        with context.standing_at(node.source), context.set_grad_enabled(node not in trace.tape.untracked):
+            results = _results(trace, environment, node)
         for value, result in zip(node.outputs, results, strict=True):
             _bind(trace, environment, value, _with_history(trace, environment, value, result))
 

@@ -21,6 +21,7 @@ from jit.eager.tensors import Tensor, tensor_of
 from jit.ir import Value
 from jit.ir.errors import AutogradError, Error
 from jit.runtime.arrays.programs import GuardFailed
+from jit.runtime.processes.exchanges import Exchanges, current_exchanges, exchanging, start_again
 
 from ..patience import patience
 from ..surroundings.properties import kind_of
@@ -64,7 +65,7 @@ class Kept:
 
     def recalled(self) -> Any:
         """A block within which none of these functions runs again."""
-        return recalling(None if self.calls is None else self.calls.again())
+        return recalling(None if self.calls is None else self.calls.again(current_exchanges()))
 
     def check(self, node: StageNode, needed: set[tuple[int, int]] | None = None) -> None:
         """AutogradError if an input (that is needed) has been changed in place since."""
@@ -152,10 +153,13 @@ class StageNode(Node):
             key, gradients = general_key(key), [_without_gaps(gradient) for gradient in gradients]
         with context.tracing(None):
             chains = self.recording.following(self.keys, key, self.sizes)
+            exchanges = Exchanges(outer=current_exchanges())
             for chain in chains:
-                with contextlib.suppress(GuardFailed):
+                repeats = create or chain.keys[len(self.keys)][1]  # for a later stage, or where a guard fails
+                kept = exchanges.again() if repeats else exchanges.outer
+                with contextlib.suppress(GuardFailed), exchanging(kept):
                     return self._run(chain, gradients, create)
-            with self.recording.lock:
+            with self.recording.lock, exchanging(exchanges.again()):
                 if len(self.recording.following(self.keys, key, self.sizes)) > len(chains):
                     return self.apply(gradients, needs)  # another thread has recorded it meanwhile
                 keep = len(self.recording.following(self.keys, key)) < BRANCHES
@@ -209,9 +213,11 @@ class StageNode(Node):
                 raise
             # Something was overwritten that the derivatives need; a run from the inputs has it still.
             self.live = None
+            start_again()
             return self._record(key, gradients, wanted, create, keep)
         fits = self._generalise(chain, live.counts)
         if fits and live is not self.live and chain.trace.gradients.hooks:
+            start_again()
             return self._run(chain, gradients, create)  # they may look at what the first call held: the graph is right
         made = [None if r is None else tensor_of(r._array, r._storage) for r in results]
         if create:
@@ -273,10 +279,11 @@ class StageNode(Node):
         edges = [*self.edges, *map(edge_of, given)]
         node = StageNode(self.recording, (*self.keys, chain.keys[stage]), edges, len(results))
         node.sizes, node.origin = self.sizes, chain
+        calls = (self.kept.calls or Recollection()).followed_by(current_exchanges())
         node.kept = Kept(
             [*self.kept.inputs, arrays], [*self.kept.marks, [mark_of(g) for g in given]],
             [*self.kept.requires_grad, *map(dispatch.requires_grad, given)],
-            [*self.kept.made, {i: mark_of(r) for i, r in enumerate(results) if r is not None}], self.kept.calls,
+            [*self.kept.made, {i: mark_of(r) for i, r in enumerate(results) if r is not None}], calls,
         )  # fmt: skip
         for index in chain.differentiable[stage]:
             give_history(results[index], node, index)

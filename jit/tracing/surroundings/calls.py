@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jit.eager.proxies import TracedScalar
 from jit.eager.pytree import Structure, flatten, paths, unflatten, without_undefined
-from jit.ir.errors import AcceleratorError, CompileError, Error, GraphError, TraceError, UsageError
+from jit.ir.errors import AcceleratorError, CompileError, DistributedError, Error, GraphError, TraceError, UsageError
 from jit.ir.refusals import is_of_numbers
 
 from ..recordings.recalling import Recollection
@@ -71,7 +71,7 @@ class TracedCall:
 
         An error that cannot be an operator's is raised again: all recordings would raise it, or it is a fault of ours.
         """
-        others = (TraceError, GraphError, CompileError, AcceleratorError)
+        others = (TraceError, GraphError, CompileError, AcceleratorError, DistributedError)
         ours = isinstance(error, Error) and not isinstance(error, others)
         fits = ours or is_of_numbers(error)
         if not fits and (made is None or made.raised is not error):

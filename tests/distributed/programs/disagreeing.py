@@ -81,6 +81,6 @@ else:
     time.sleep(0.5)
     reduced(2)()
 if RANK == 0:  # nobody else comes
-    with pytest.raises(dist.DistError, match="did not come to it within 0.1 s"):
+    with pytest.raises(dist.DistError, match=r"did not come to it within 0\.1 s"):
         dist.monitored_barrier(timeout=0.1, wait_all_ranks=True)
 print(f"rank {RANK}: {len(CASES)} disagreements")

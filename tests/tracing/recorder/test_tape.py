@@ -7,6 +7,7 @@ from typing import Any
 import jit
 from jit.eager import context
 from jit.ir import Graph, TensorType, Value, dtypes
+from jit.ir.types import INT
 from jit.passes.support.builder import GraphBuilder
 from jit.tracing.recorder.records import Composite
 from jit.tracing.recorder.tape import Tape, nodes_after
@@ -32,6 +33,22 @@ def test_a_node_knows_the_modes_that_it_ran_in() -> None:
     assert tape.untracked == {untracked} and tape.backwards == {backward}
     assert list(tape.checkpoints) == [inner] and len(tape.checkpoints[inner]) == 2
     assert plain.source is not None and plain.source.function == "test_a_node_knows_the_modes_that_it_ran_in"
+
+
+def test_numbers_are_computed_once() -> None:
+    tape, x, _ = tape_with_input()
+    size = tape.number("prim::size", (x,), {"dim": 0}, INT)
+    assert tape.number("prim::size", (x,), {"dim": 0}, INT) is size
+    assert tape.number("prim::size", (x,), {"dim": 1}, INT) is not size
+    found = {tape.number("prim::mul", (size, factor), {}, INT) for factor in (1, 1.0, True, 0.0, -0.0, 1)}
+    assert len(found) == 5, "equal numbers of other types or signs are others"
+    with tape.apart():
+        inside = tape.number("prim::size", (x,), {"dim": 0}, INT)
+        assert inside is not size, "it leaves the graph with what it was computed for"
+    assert tape.number("prim::size", (x,), {"dim": 0}, INT) is size
+    size.node.outputs[0].uses.clear()
+    size.node.erase()
+    assert tape.number("prim::size", (x,), {"dim": 0}, INT) is not size, "that one has left the graph"
 
 
 def test_what_a_builder_writes_is_marked() -> None:
