@@ -25,7 +25,7 @@ class StoredTensor:
     dtype: str
     """The name of its element type."""
     shape: tuple[int, ...]
-    """Its sizes."""
+    """The sizes."""
     file: str = ""
     """The name of the file that it is in."""
 

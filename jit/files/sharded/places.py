@@ -11,7 +11,7 @@ from jit.ir.errors import KindError, UsageError
 from .index import CheckpointIndex, read_index
 
 
-class _Place:
+class _CheckpointPlace:
     """Base of what stands for the folder of a checkpoint.
 
     Args:
@@ -22,7 +22,7 @@ class _Place:
         self.path = folder_of(path)
 
 
-class FileSystemWriter(_Place):
+class FileSystemWriter(_CheckpointPlace):
     """The folder that `save` writes to; the path as `checkpoint_id` is the shorter way to say it.
 
     Args:
@@ -30,7 +30,7 @@ class FileSystemWriter(_Place):
     """
 
 
-class FileSystemReader(_Place):
+class FileSystemReader(_CheckpointPlace):
     """The folder that `load` reads; the path as `checkpoint_id` is the shorter way to say it.
 
     Args:
@@ -38,7 +38,7 @@ class FileSystemReader(_Place):
     """
 
     def read_metadata(self) -> CheckpointIndex:
-        """What the checkpoint holds.
+        """The contents of the checkpoint.
 
         Raises:
             FileError: There is no checkpoint, or it is damaged.
@@ -72,6 +72,6 @@ def chosen(checkpoint_id: Any, place: Any, planner: Any) -> Path:
         raise UsageError("checkpoints are shared among processes in one way; leave the planner out")
     if checkpoint_id is None and place is None:
         raise UsageError("no place is given for the checkpoint; pass checkpoint_id=, the path of a folder")
-    if place is not None and not isinstance(place, _Place):
+    if place is not None and not isinstance(place, _CheckpointPlace):
         raise KindError(f"checkpoints are folders here, and {type(place).__name__} is none; pass checkpoint_id=")
     return folder_of(checkpoint_id) if place is None or checkpoint_id is not None else place.path

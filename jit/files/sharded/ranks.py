@@ -27,7 +27,7 @@ class Ranks:
         self.rank = 0 if self.alone else distributed.get_rank(group)
 
     def all(self, own: T) -> list[T]:
-        """What each process has."""
+        """The values that the processes have."""
         if self.alone:
             return [own]
         found: list[Any] = [None] * self.size

@@ -17,7 +17,7 @@ from .places import chosen
 from .trees import Path, from_json, name_of, steps, tree_of
 
 _ATTEMPTS = 5
-"""How often the index is read anew if a file that it names is gone: a save has replaced both in between."""
+"""The number of times that the index is read if a file that it names is gone: a save has replaced both in between."""
 
 
 def load(
@@ -114,7 +114,7 @@ def _opened(folder: FilePath) -> _Stored:
 
 
 class _Filling:
-    """What is to be copied, and to where; nothing is until all of it has been found."""
+    """The copies that are to be made; none is until all sources have been found."""
 
     def __init__(self, stored: _Stored) -> None:
         self.stored = stored

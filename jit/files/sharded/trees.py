@@ -20,7 +20,7 @@ def name_of(path: Path) -> str:
 
 
 def leaves(tree: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """What a tree holds, each with its path: tensors, values, and containers without tensors in them.
+    """The contents of a tree, each with its path: tensors, values, and containers without tensors in them.
 
     Raises:
         ContentError: A key is neither text nor a number, or tensors are in a tuple.

@@ -74,7 +74,7 @@ def state_of(value: Any) -> Any:
 
 
 def _announced(state_dict: Mapping[str, Any], held: dict[str, Tensor]) -> CheckpointIndex:
-    """What this process has, its tensors put into `held`."""
+    """The contents that this process has; their tensors are put into `held`."""
     own = CheckpointIndex()
     for path, value in leaves({key: state_of(value) for key, value in state_dict.items()}):
         name = name_of(path)

@@ -33,7 +33,14 @@ from .buckets import flat, in_buckets, parts
 
 
 class GradBucket:
-    """Gradients that travel together, as a communication hook sees them."""
+    """Gradients that travel together, as a communication hook sees them.
+
+    Args:
+        index: The number of the bucket.
+        row: The gradients, one behind the other.
+        parameters: The parameters that they belong to.
+        is_last: Whether no bucket is sent after this one.
+    """
 
     def __init__(self, index: int, row: Any, parameters: Sequence[Any], is_last: bool) -> None:
         self._index, self._row, self._parameters, self._is_last = index, row, parameters, is_last
@@ -102,7 +109,7 @@ class GradientReducer:
         self.is_active = True
         """Whether backwards reduce."""
         self.comm_hook: Callable[[GradBucket], Any] | None = None
-        """What sends a bucket instead, and gives a future of the row that all processes get."""
+        """A function that sends a bucket instead, and gives a future of the row that all processes get."""
         last_first = list(reversed(range(len(self.parameters))))
         self.buckets = in_buckets(last_first, lambda number: self.parameters[number], first, other)
         self.place = {number: place for place, bucket in enumerate(self.buckets) for number in bucket}
@@ -215,7 +222,7 @@ class Exchange:
         self.reducer = reducer
         self.parameters = [reducer.parameters[n] for n in reducer.buckets[number]]
         self.used: Callable[[], Any] | None = None
-        """What waits for the share of processes that have a gradient of each parameter, if some may lack one."""
+        """A function that waits for the share of processes that have a gradient of each parameter, if some may lack one."""
         with context.no_grad():
             row = flat([F.zeros_like(p) if p.grad is None else p.grad for p in self.parameters])
             self.average = self._begin(row, number)
