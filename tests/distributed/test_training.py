@@ -108,6 +108,11 @@ def test_mixed_precision(runs, several):
     assert one[-1] < one[0]
 
 
+def test_processes_may_decide_differently_while_gradients_travel(runs, several):
+    for found in (each["guarded"] for each in runs(several)):
+        assert found["agree"] and found["hits"] > 10 and found["reductions"] > 1
+
+
 def test_buffers_are_those_of_the_first_process(runs, several):
     for found in (each["buffers"] for each in runs(several)):
         assert found["first"] == [1.0] * 6 and found["agree before each"] and found["differ without"]

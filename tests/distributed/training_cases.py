@@ -304,6 +304,29 @@ def mixed_precision():
     return {"agree": agree(list(ddp.parameters())), "losses": found}
 
 
+@case
+def guarded():
+    """What Python decides is another thing in each process, after reductions have begun."""
+    ddp = DistributedDataParallel(network(jit.float32), bucket_cap_mb=1e-4)
+    optimizer = jit.optim.SGD(ddp.parameters(), lr=0.1)
+
+    @jit.trace
+    def step(x, y):
+        optimizer.zero_grad()
+        loss = (ddp(x) - y).square().mean()
+        loss.backward()
+        if x[0, 0] > 0:
+            loss = loss * 2
+        optimizer.step()
+        return loss
+
+    rng = np.random.default_rng(rank())
+    for _ in range(20):
+        step(*(jit.tensor(rng.standard_normal((4, size)).astype(np.float32)) for size in (6, 3)))
+    reductions = str(step.graph).count("= _c10d_functional::all_reduce[")
+    return {"agree": agree(list(ddp.parameters())), "hits": step.hits, "reductions": reductions}
+
+
 # -- buffers ---------------------------------------------------------------------------------------------------------
 
 
