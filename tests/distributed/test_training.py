@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -195,7 +196,7 @@ def test_processes_that_are_killed_leave_a_whole_checkpoint(tmp_path, victim):
         assert running.wait(15) != 0
     finally:
         running.kill()
-    found = {}
+    found: dict[str, Any] = {}
     checkpoint.load(found, checkpoint_id=tmp_path / "kept")
     tensors = {name: value for name, value in found.items() if name != "version"}
     assert len(tensors) == 10 and all(bool((tensor == found["version"]).all()) for tensor in tensors.values())

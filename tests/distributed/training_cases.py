@@ -6,7 +6,9 @@ mpiexec -n 2 python -m tests.distributed.training_cases folder
 import hashlib
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -18,13 +20,13 @@ from jit.ir.errors import Error
 from jit.nn.parallel import DistributedDataParallel
 from jit.utils.data import DistributedSampler
 
-CASES = {}
+CASES: dict[str, Callable[[], Any]] = {}
 ROWS = 16
 WAYS = ("eager", "traced step", "traced inside", "traced outside", "views", "buckets")
 FEW_WAYS = ("eager", "traced step")
 FEW_OPTIMIZERS = ("SGD", "Adam", "Adafactor")
 """All of them are tried in two processes."""
-OPTIMIZERS = {
+OPTIMIZERS: dict[str, dict[str, Any]] = {
     "SGD": dict(lr=0.1, momentum=0.9, nesterov=True), "Adam": dict(lr=0.01, amsgrad=True), "AdamW": dict(lr=0.01),
     "Adamax": {}, "NAdam": {}, "RAdam": {}, "RMSprop": dict(momentum=0.5), "Adagrad": {}, "Adadelta": {},
     "ASGD": {}, "Rprop": {}, "Adafactor": {},
@@ -114,7 +116,8 @@ def losses():
     found = {}
     for way in WAYS if size() == 2 else FEW_WAYS:
         inner = network(seed=rank())  # those of process 0 count
-        options = {"views": dict(gradient_as_bucket_view=True), "buckets": dict(bucket_cap_mb=1e-4)}.get(way, {})
+        named: dict[str, Any] = {"views": dict(gradient_as_bucket_view=True), "buckets": dict(bucket_cap_mb=1e-4)}
+        options = named.get(way, {})
         ddp = DistributedDataParallel(jit.trace(inner) if way == "traced inside" else inner, **options)
         net = jit.trace(ddp) if way == "traced outside" else ddp
         optimizer = jit.optim.SGD(ddp.parameters(), lr=0.2, momentum=0.9)
@@ -270,7 +273,7 @@ def communication_hook():
 
     def hook(state, bucket):
         seen.append((state, bucket.index(), bucket.is_last(), len(bucket.parameters()), len(bucket.gradients())))
-        future = jit.futures.Future()
+        future: Any = jit.futures.Future()
         dist.all_reduce(bucket.buffer())
         future.set_result(bucket.buffer() / size())
         return future
@@ -497,7 +500,7 @@ def checkpoint_refused():
             dist.checkpoint.save(bad if rank() == size() - 1 else {"x": jit.zeros(2)}, checkpoint_id=folder)
         except Error as error:
             found.append(f"{type(error).__name__}: {error}")
-    kept = {}
+    kept: dict[str, Any] = {}
     dist.checkpoint.load(kept, checkpoint_id=folder)
     return {"errors": found, "kept": kept["x"].tolist(), "files": len(list(folder.iterdir()))}
 

@@ -6,6 +6,7 @@ import random
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -31,7 +32,7 @@ def state(version):
 
 def version_in(folder):
     """The version of the checkpoint in a folder, all of which has to be of one."""
-    found = {}
+    found: dict[str, Any] = {}
     checkpoint.load(found, checkpoint_id=folder)
     values = [float(tensor) for tensor in found["optimizer"]["state"][0].values()]
     values += [float(number) for tensor in found["net"].values() for number in tensor.reshape(-1)]
@@ -56,7 +57,7 @@ def test_everything_comes_back(tmp_path):
         "values": [1, True, None, float("inf"), (0.9, 0.999)], "empty": {}, "list": [], "view": jit.ones(4, 4).t()[1:3],
     }  # fmt: skip
     checkpoint.save(given, checkpoint_id=tmp_path)
-    found = {}
+    found: dict[str, Any] = {}
     checkpoint.load(found, checkpoint_id=tmp_path)
     assert [path for path, _ in leaves(found)] and sorted(found) == sorted(given)
     expected = dict(leaves(given))
@@ -325,7 +326,7 @@ def test_a_reader_beside_a_writer_finds_whole_checkpoints(folder):
 
 
 def test_windows_into_a_checkpoint_outlive_it(folder):
-    found = {}
+    found: dict[str, Any] = {}
     checkpoint.load(found, checkpoint_id=folder)
     checkpoint.save(state(2), checkpoint_id=folder)
     assert np.unique(found["net"]["layer.3"].numpy()).tolist() == [1.0] and Path(folder).exists()

@@ -222,7 +222,7 @@ class Exchange:
         self.reducer = reducer
         self.parameters = [reducer.parameters[n] for n in reducer.buckets[number]]
         self.used: Callable[[], Any] | None = None
-        """A function that waits for the share of processes that have a gradient of each parameter, if some may lack one."""
+        """A function that waits for the share of processes that have each gradient, if some may lack one."""
         with context.no_grad():
             row = flat([F.zeros_like(p) if p.grad is None else p.grad for p in self.parameters])
             self.average = self._begin(row, number)
