@@ -33,8 +33,11 @@ def begin(array: Any, reduction: str, name: str) -> Any:
     _forget()
     row = np.array(array, order="C")
     work = all_reduce(row, reduction, name, overwrite=True)
-    _PENDING[row.ctypes.data] = (weakref.ref(row), work)
-    PROGRESS.watch()
+    if work.is_done:
+        work.wait()  # which raises what it has failed with
+    else:
+        _PENDING[row.ctypes.data] = (weakref.ref(row), work)
+        PROGRESS.watch()
     return row
 
 
