@@ -32,6 +32,14 @@ SHARED = {
         )
         for name, module in {"autocast": "eager/autocasting.py", "GradScaler": "amp/grad_scaler.py"}.items()
     },
+    "Backend": (
+        {"backends.py", "distributed/groups.py"},
+        "PyTorch has it in torch.distributed; the other is a module of `jit.backends`",
+    ),
+    "Work": (
+        {"distributed/works.py", "runtime/processes/works.py", "runtime/kernels/work.py"},
+        "PyTorch's users hold one of an exchange, which holds the engine's; the third counts operations",
+    ),
     "Identity": ({"nn/shaping.py", "nn/utils/prune.py"}, "PyTorch has both: a layer, and a way to prune"),
     "profile": (
         {"autograd/profiler.py", "as_torch/stand_ins/profiling.py"},

@@ -10,11 +10,11 @@ from jit.eager.namespace import F
 from jit.eager.tensors import Tensor, requires_grad
 from jit.ir.errors import KindError, ShapeError, UsageError
 from jit.runtime.processes import collectives as engine
-from jit.runtime.processes.groups import Group
+from jit.runtime.processes.groups import Team
 
 from .groups import held_group
 from .reductions import ReduceOp, name_of
-from .works import Work, check_alike, exchange
+from .works import check_alike, exchange
 
 
 def check_tensor(name: str, tensor: Any) -> None:
@@ -36,7 +36,7 @@ def _is_tracked(tensor: Tensor) -> bool:
     return context.is_grad_enabled() and requires_grad(tensor) and not tensor.is_leaf
 
 
-def place_of(group: Group, rank: int | None, group_rank: int | None, what: str) -> int:
+def place_of(group: Team, rank: int | None, group_rank: int | None, what: str) -> int:
     """The number in a group of a process that is given by its rank among all, or by that number.
 
     Args:
@@ -57,7 +57,7 @@ def _whole(found: Any) -> list[Any]:
     return [found]
 
 
-def all_reduce(tensor: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False) -> Work | None:
+def all_reduce(tensor: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False) -> Any:
     """Reduce the tensors of all processes, and write the result into the tensor of each.
 
     Args:
@@ -83,7 +83,7 @@ def all_reduce(tensor: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op:
 
 def broadcast(
     tensor: Any, src: int | None = None, group: Any = None, async_op: bool = False, group_src: int | None = None
-) -> Work | None:
+) -> Any:
     """Write the tensor of one process into those of all.
 
     Args:
@@ -111,7 +111,7 @@ def broadcast(
 def reduce(
     tensor: Any, dst: int | None = None, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False,
     group_dst: int | None = None,
-) -> Work | None:  # fmt: skip
+) -> Any:  # fmt: skip
     """Reduce the tensors of all processes, and write the result into that of one; those of the others stay.
 
     Args:
@@ -139,7 +139,7 @@ def reduce(
 
 
 def rows(sizes: Sequence[int], count: int) -> Callable[[Any], list[Any]]:
-    """What splits tensors that are joined along the first dim.
+    """A function that splits tensors that are joined along the first dim.
 
     Args:
         sizes: Those of each.
@@ -153,7 +153,7 @@ def rows(sizes: Sequence[int], count: int) -> Callable[[Any], list[Any]]:
     return split
 
 
-def all_gather(tensor_list: Sequence[Any], tensor: Any, group: Any = None, async_op: bool = False) -> Work | None:
+def all_gather(tensor_list: Sequence[Any], tensor: Any, group: Any = None, async_op: bool = False) -> Any:
     """Write the tensors of all processes into a list of tensors.
 
     Args:
@@ -174,7 +174,7 @@ def all_gather(tensor_list: Sequence[Any], tensor: Any, group: Any = None, async
     return _gathered(tensor_list, tensor, held, rows(tuple(tensor.shape), held.size), async_op)
 
 
-def _gathered(targets: Sequence[Any], tensor: Any, held: Group, split: Callable[[Any], Any], async_op: bool) -> Any:
+def _gathered(targets: Sequence[Any], tensor: Any, held: Team, split: Callable[[Any], Any], async_op: bool) -> Any:
     name, size = held.name, held.size
     return exchange(
         targets,
@@ -185,7 +185,7 @@ def _gathered(targets: Sequence[Any], tensor: Any, held: Group, split: Callable[
     )
 
 
-def check_count(name: str, tensors: Sequence[Any] | None, held: Group) -> None:
+def check_count(name: str, tensors: Sequence[Any] | None, held: Team) -> None:
     """Refuse a list that has not one tensor for each process.
 
     Args:
@@ -201,9 +201,7 @@ def check_count(name: str, tensors: Sequence[Any] | None, held: Group) -> None:
         raise ShapeError(f"{name}: there are {held.size} processes, and {count} tensors for them")
 
 
-def all_gather_into_tensor(
-    output_tensor: Any, input_tensor: Any, group: Any = None, async_op: bool = False
-) -> Work | None:
+def all_gather_into_tensor(output_tensor: Any, input_tensor: Any, group: Any = None, async_op: bool = False) -> Any:
     """Write the tensors of all processes into one, joined or stacked along the first dim, as its sizes say.
 
     Args:
@@ -226,7 +224,7 @@ def all_gather_into_tensor(
     return _gathered([output_tensor], input_tensor, held, lambda found: [found.reshape(wanted)], async_op)
 
 
-def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None) -> Work | None:
+def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None) -> Any:
     """Wait until all processes have come here.
 
     Args:

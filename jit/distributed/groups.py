@@ -10,7 +10,7 @@ from typing import Any
 from jit.eager import context
 from jit.ir.errors import DistributedError, UsageError
 from jit.runtime.processes import starting
-from jit.runtime.processes.groups import Group
+from jit.runtime.processes.groups import Team
 from jit.runtime.processes.library import is_installed
 
 default_pg_timeout = timedelta(minutes=30)
@@ -24,7 +24,7 @@ class ProcessGroup:
         held: What the engine knows of it.
     """
 
-    def __init__(self, held: Group) -> None:
+    def __init__(self, held: Team) -> None:
         self.held = held
 
     def rank(self) -> int:
@@ -37,7 +37,7 @@ class ProcessGroup:
 
     @property
     def group_name(self) -> str:
-        """Its name, by which recorded graphs know it."""
+        """The name by which recorded graphs know it."""
         return self.held.name
 
     def name(self) -> str:
@@ -61,14 +61,14 @@ class GroupMember:
     WORLD: ProcessGroup | None = None
 
 
-class _Groups(type):
+class _KnowsWorld(type):
     @property
     def WORLD(cls) -> ProcessGroup | None:
         """The group of all processes; None before `init_process_group`."""
         return GroupMember.WORLD
 
 
-class group(metaclass=_Groups):  # noqa: N801  (PyTorch's name)
+class group(metaclass=_KnowsWorld):  # noqa: N801  (PyTorch's name)
     """The group of all processes, by its name."""
 
 
@@ -170,7 +170,7 @@ def destroy_process_group(group: Any = None) -> None:
     GroupMember.WORLD = None
 
 
-def held_group(group: Any) -> Group | None:
+def held_group(group: Any) -> Team | None:
     """The engine's group; None for a process that is not in it.
 
     Args:

@@ -13,7 +13,7 @@ from jit.eager import context
 from jit.eager.tensors import Tensor, tensor_of
 from jit.ir.errors import DistributedError, UsageError
 from jit.runtime.processes import messages as engine
-from jit.runtime.processes.groups import Group
+from jit.runtime.processes.groups import Team
 from jit.runtime.processes.works import PROGRESS
 from jit.runtime.processes.works import Work as Exchange
 
@@ -22,7 +22,7 @@ from .groups import held_group
 from .works import Work
 
 
-class Message(Work):
+class MessageWork(Work):
     """A message under way: `Work` that knows who has sent it."""
 
     _source: int | None = None
@@ -39,9 +39,7 @@ def _note() -> None:
         trace.note_impure("sends a message to one other process, or receives one")
 
 
-def isend(
-    tensor: Any, dst: int | None = None, group: Any = None, tag: int = 0, group_dst: int | None = None
-) -> Work | None:
+def isend(tensor: Any, dst: int | None = None, group: Any = None, tag: int = 0, group_dst: int | None = None) -> Any:
     """Begin to send a tensor to one process; what it holds now is sent.
 
     Args:
@@ -58,12 +56,12 @@ def isend(
     _note()
     place = place_of(held, dst, group_dst, "dst")
     _refuse_self(held, place, "send to")
-    work = Message(engine.send(_elements(tensor), place, tag, held), [tensor])
+    work = MessageWork(engine.send(_elements(tensor), place, tag, held), [tensor])
     PROGRESS.watch()
     return work
 
 
-def _refuse_self(held: Group, place: int, what: str) -> None:
+def _refuse_self(held: Team, place: int, what: str) -> None:
     if place == held.rank:
         raise UsageError(f"a process cannot {what} itself; use clone()")
 
@@ -72,9 +70,7 @@ def _elements(tensor: Tensor) -> Any:
     return tensor._array
 
 
-def irecv(
-    tensor: Any, src: int | None = None, group: Any = None, tag: int = 0, group_src: int | None = None
-) -> Work | None:
+def irecv(tensor: Any, src: int | None = None, group: Any = None, tag: int = 0, group_src: int | None = None) -> Any:
     """Begin to receive a tensor, which is there after `wait`.
 
     Args:
@@ -92,7 +88,7 @@ def irecv(
     place = None if src is None and group_src is None else place_of(held, src, group_src, "src")
     if place is not None:
         _refuse_self(held, place, "receive from")
-    message = Message(engine.receive(_elements(tensor), place, tag, held), [tensor])
+    message = MessageWork(engine.receive(_elements(tensor), place, tag, held), [tensor])
 
     def finish(found: Any) -> None:
         array, source = found
@@ -133,7 +129,7 @@ def recv(tensor: Any, src: int | None = None, group: Any = None, tag: int = 0, g
     work = irecv(tensor, src, group, tag, group_src)
     if work is None:
         return -1
-    assert isinstance(work, Message)
+    assert isinstance(work, MessageWork)
     found = work.source_rank()
     assert found is not None
     return found
@@ -170,7 +166,7 @@ class P2POp:
         )
 
 
-def batch_isend_irecv(p2p_op_list: Sequence[P2POp]) -> list[Work | None]:
+def batch_isend_irecv(p2p_op_list: Sequence[P2POp]) -> list[Any]:
     """Begin to send and receive several messages; a `Work` for each.
 
     Args:
@@ -229,4 +225,4 @@ def _missing(arrivals: dict[int, Exchange], limit: float) -> list[int]:
     return [i for i, work in arrivals.items() if not work.is_done]
 
 
-__all__ = ["Message", "P2POp", "batch_isend_irecv", "irecv", "isend", "monitored_barrier", "recv", "send"]
+__all__ = ["MessageWork", "P2POp", "batch_isend_irecv", "irecv", "isend", "monitored_barrier", "recv", "send"]

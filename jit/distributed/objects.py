@@ -14,7 +14,7 @@ import numpy as np
 from jit.eager import context
 from jit.ir.errors import ShapeError
 from jit.runtime.processes import collectives as engine
-from jit.runtime.processes.groups import Group
+from jit.runtime.processes.groups import Team
 
 from .collectives import place_of
 from .groups import held_group
@@ -30,7 +30,7 @@ def _pickled(obj: Any) -> Any:
     return np.frombuffer(pickle.dumps(obj), np.uint8)
 
 
-def _exchanged(held: Group, sent: Sequence[Any]) -> list[Any]:
+def _exchanged(held: Team, sent: Sequence[Any]) -> list[Any]:
     """The bytes that come from each process.
 
     Args:
@@ -65,7 +65,7 @@ def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> No
     object_list[:] = map(pickle.loads, _exchanged(held, [_pickled(obj)] * held.size))
 
 
-def _check_places(name: str, places: Sequence[Any] | None, held: Group) -> None:
+def _check_places(name: str, places: Sequence[Any] | None, held: Team) -> None:
     if places is None or len(places) != held.size:
         raise ShapeError(f"{name}: there are {held.size} processes, so the list has as many places")
 
@@ -96,7 +96,7 @@ def gather_object(
         object_gather_list[:] = map(pickle.loads, found)
 
 
-def _first_unless(held: Group, rank: int | None, group_rank: int | None, what: str) -> int:
+def _first_unless(held: Team, rank: int | None, group_rank: int | None, what: str) -> int:
     return place_of(held, held.ranks[0] if rank is None and group_rank is None else rank, group_rank, what)
 
 

@@ -16,18 +16,18 @@ from jit.eager.namespace import F
 from jit.eager.tensors import Tensor
 from jit.ir.errors import ShapeError, UsageError
 from jit.runtime.processes import collectives as engine
-from jit.runtime.processes.groups import Group
+from jit.runtime.processes.groups import Team
 
 from .collectives import check_count, check_tensor, place_of, rows
 from .groups import held_group
 from .reductions import ReduceOp, name_of
-from .works import Work, check_alike, exchange
+from .works import check_alike, exchange
 
 
 def _sent(
     targets: Sequence[Tensor], sources: Sequence[Tensor], sizes: Sequence[int], received: Sequence[int],
-    sent: Sequence[int], held: Group, async_op: bool,
-) -> Work | None:  # fmt: skip
+    sent: Sequence[int], held: Team, async_op: bool,
+) -> Any:  # fmt: skip
     """Send whole tensors of the same sizes to other processes.
 
     Args:
@@ -55,7 +55,7 @@ def _sent(
 
 def all_to_all(
     output_tensor_list: Sequence[Any], input_tensor_list: Sequence[Any], group: Any = None, async_op: bool = False
-) -> Work | None:
+) -> Any:
     """Send each process a tensor, and write what comes from each into a list of tensors.
 
     Args:
@@ -98,7 +98,7 @@ def all_to_all(
 def all_to_all_single(
     output: Any, input: Any, output_split_sizes: Sequence[int] | None = None,
     input_split_sizes: Sequence[int] | None = None, group: Any = None, async_op: bool = False,
-) -> Work | None:  # fmt: skip
+) -> Any:  # fmt: skip
     """Send rows of a tensor to each process, and write what comes from each into another one.
 
     Args:
@@ -126,7 +126,7 @@ def all_to_all_single(
     )
 
 
-def splits(tensor: Tensor, sizes: Sequence[int] | None, held: Group) -> tuple[int, ...]:
+def splits(tensor: Tensor, sizes: Sequence[int] | None, held: Team) -> tuple[int, ...]:
     """The rows of a tensor for each process of a group: as many as given, or equal numbers.
 
     Args:
@@ -153,7 +153,7 @@ def splits(tensor: Tensor, sizes: Sequence[int] | None, held: Group) -> tuple[in
 
 def reduce_scatter(
     output: Any, input_list: Sequence[Any], op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
-) -> Work | None:
+) -> Any:
     """Reduce the lists of all processes, tensor by tensor, and write each process its own one.
 
     Args:
@@ -182,7 +182,7 @@ def reduce_scatter(
 
 def reduce_scatter_tensor(
     output: Any, input: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
-) -> Work | None:
+) -> Any:
     """Reduce the tensors of all processes, and write each process its part along the first dim.
 
     Args:
@@ -213,7 +213,7 @@ def reduce_scatter_tensor(
 def gather(
     tensor: Any, gather_list: Sequence[Any] | None = None, dst: int | None = None, group: Any = None,
     async_op: bool = False, group_dst: int | None = None,
-) -> Work | None:  # fmt: skip
+) -> Any:  # fmt: skip
     """Write the tensors of all processes into a list of tensors in one of them.
 
     Args:
@@ -247,7 +247,7 @@ def gather(
 def scatter(
     tensor: Any, scatter_list: Sequence[Any] | None = None, src: int | None = None, group: Any = None,
     async_op: bool = False, group_src: int | None = None,
-) -> Work | None:  # fmt: skip
+) -> Any:  # fmt: skip
     """Write each process its own tensor of a list that one of them has.
 
     Args:

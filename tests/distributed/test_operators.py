@@ -13,7 +13,7 @@ from jit.eager.namespace import F
 from jit.ir import REGISTRY, parse
 from jit.passes import CLEANUP, OPTIMIZE, run
 from jit.passes.support.analysis import communicates
-from jit.runtime.processes.groups import GROUPS, Group, group_named
+from jit.runtime.processes.groups import GROUPS, Team, group_named
 
 from .launching import ROOT
 
@@ -57,9 +57,14 @@ def test_no_pass_drops_joins_computes_or_reorders_collectives(pipeline):
 def test_a_plan_runs_collectives_in_the_order_of_the_program(monkeypatch):
     from jit.runtime.processes import collectives
 
-    ran = []
+    ran: list[str] = []
     begin = collectives._begin
-    monkeypatch.setattr(collectives, "_begin", lambda group, text, *rest: ran.append(text) or begin(group, text, *rest))
+
+    def noting(group, text, *rest):
+        ran.append(text)
+        return begin(group, text, *rest)
+
+    monkeypatch.setattr(collectives, "_begin", noting)
 
     @jit.trace
     def f(x, y):
@@ -98,7 +103,7 @@ def test_a_group_that_is_not_there_is_an_error():
 
 
 def test_a_group_of_another_size_than_recorded_is_an_error(monkeypatch):
-    monkeypatch.setitem(GROUPS, "pair", Group("pair", (0, 1), 0))
+    monkeypatch.setitem(GROUPS, "pair", Team("pair", (0, 1), 0))
     assert group_named("pair", 2).size == 2
     with pytest.raises(jit.Error, match="the group 'pair' has 2 processes, but this was recorded for 3"):
         group_named("pair", 3)

@@ -11,7 +11,7 @@ from typing import Any
 
 from jit.eager.namespace import F
 from jit.ir.errors import UsageError
-from jit.runtime.processes.groups import Group
+from jit.runtime.processes.groups import Team
 
 from ..collectives import check_count, check_tensor
 from ..groups import held_group
@@ -20,7 +20,7 @@ from ..sharing_out import splits
 from ..works import check_alike
 
 
-def _member(group: Any) -> Group:
+def _member(group: Any) -> Team:
     """The engine's group, of which this process is a member."""
     held = held_group(group)
     if held is None:

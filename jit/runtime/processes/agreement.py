@@ -15,7 +15,7 @@ import numpy as np
 
 from jit.ir.errors import DistributedError
 
-from .groups import Group
+from .groups import Team
 from .library import mpi
 from .works import Steps
 
@@ -23,7 +23,7 @@ LONGEST = 240
 """The bytes of a description that are shown to the others."""
 
 
-def agree(group: Group, text: str) -> Steps:
+def agree(group: Team, text: str) -> Steps:
     """Raise DistributedError in all processes of a group unless all of them give the same text.
 
     Args:
@@ -44,7 +44,7 @@ def agree(group: Group, text: str) -> Steps:
     raise DistributedError(_difference(group, texts))
 
 
-def _difference(group: Group, texts: list[str]) -> str:
+def _difference(group: Team, texts: list[str]) -> str:
     ranks: dict[str, list[int]] = {}
     for rank, text in zip(group.ranks, texts):
         ranks.setdefault(text, []).append(rank)

@@ -12,13 +12,13 @@ from jit.ir.errors import ShapeError
 
 from .agreement import agree
 from .exchanges import current_exchanges
-from .groups import Group, group_named
+from .groups import Team, group_named
 from .library import mpi
 from .reductions import check_reduction, operation, travelling
 from .works import PROGRESS, Steps, Work
 
 
-def _begin(group: Group, text: str, steps: Callable[[], Steps], into: Any = None) -> Work:
+def _begin(group: Team, text: str, steps: Callable[[], Steps], into: Any = None) -> Work:
     def all_steps() -> Steps:
         if group.size > 1:
             yield from agree(group, text)
@@ -202,7 +202,7 @@ def all_to_all(array: Any, received: Sequence[int], sent_rows: Sequence[int], na
     return _begin(group, _described("all_to_all", sent[:0]), steps)
 
 
-def _agree_on_rows(group: Group, received: Sequence[int], sent_rows: Sequence[int]) -> Steps:
+def _agree_on_rows(group: Team, received: Sequence[int], sent_rows: Sequence[int]) -> Steps:
     coming = np.empty(group.size, np.int64)
     yield group.headers.Ialltoall(np.array(sent_rows, np.int64), coming)
     wrong = [i for i, (told, expected) in enumerate(zip(coming, received)) if told != expected]

@@ -18,7 +18,7 @@ from typing import Any
 from jit.ir.errors import DistributedError
 
 from .agreement import agree
-from .groups import GROUPS, WORLD, Group
+from .groups import GROUPS, WORLD, Team
 from .library import mpi
 from .works import PROGRESS, Work
 
@@ -27,7 +27,7 @@ _FAILED = 1
 
 
 class Ends:
-    """What happens when this process ends; nothing before `watch`."""
+    """The acts of this process when it ends; none before `watch`."""
 
     def __init__(self) -> None:
         self._watches = False
@@ -67,7 +67,7 @@ def farewell() -> None:
         work.wait(math.inf)  # the others may have work of their own to do; who waits for this process learns of it
 
 
-def _goodbye(group: Group) -> Any:
+def _goodbye(group: Team) -> Any:
     if group.headers is not None:
         yield from agree(group, FAREWELL)
     else:

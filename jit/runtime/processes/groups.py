@@ -14,7 +14,7 @@ WORLD = "world"
 """The name of the group of all processes."""
 
 
-class Group:
+class Team:
     """Processes that exchange tensors.
 
     Args:
@@ -62,11 +62,11 @@ class Group:
         return f"<group {self.name!r} of ranks {list(self.ranks)}>"
 
 
-GROUPS: dict[str, Group] = {SELF: Group(SELF, (0,), 0)}
+GROUPS: dict[str, Team] = {SELF: Team(SELF, (0,), 0)}
 """The groups of this process by name."""
 
 
-def group_named(name: str, size: int | None = None) -> Group:
+def group_named(name: str, size: int | None = None) -> Team:
     """The group of this name.
 
     Args:

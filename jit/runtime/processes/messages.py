@@ -8,7 +8,7 @@ import numpy as np
 
 from jit.ir.errors import DistributedError
 
-from .groups import Group
+from .groups import Team
 from .library import mpi
 from .reductions import travelling
 from .works import PROGRESS, Steps, Work
@@ -18,7 +18,7 @@ def _bytes(array: Any) -> Any:
     return array.reshape(-1, copy=False).view(np.uint8)
 
 
-def send(array: Any, dst: int, tag: int, group: Group) -> Work:
+def send(array: Any, dst: int, tag: int, group: Team) -> Work:
     """Send a copy of an array; the work is done when it has left.
 
     Args:
@@ -36,7 +36,7 @@ def send(array: Any, dst: int, tag: int, group: Group) -> Work:
     return PROGRESS.begin(Work(group, text, steps(), [group.ranks[dst]]), loose=True)
 
 
-def receive(like: Any, src: int | None, tag: int, group: Group) -> Work:
+def receive(like: Any, src: int | None, tag: int, group: Team) -> Work:
     """The elements of a message, and the number of the process that has sent it.
 
     Args:

@@ -42,7 +42,7 @@ def begin(array: Any, reduction: str, name: str) -> Any:
 
 
 def finish(array: Any) -> Any:
-    """The array that `begin` gave, when it holds the result; any other one as it is.
+    """The array that `begin` gave, when it holds the result; of one that held it at once, a copy.
 
     Raises:
         GraphError: Exchanges are under way, and this is the result of none of them.
@@ -50,9 +50,10 @@ def finish(array: Any) -> Any:
     _, work = _PENDING.pop(array.ctypes.data, (None, None))
     if work is not None:
         work.wait()
-    elif _PENDING:
+        return array
+    if _PENDING:
         raise GraphError("a result of other processes is asked for that no exchange will bring")
-    return array
+    return array.copy()
 
 
 def _forget() -> None:

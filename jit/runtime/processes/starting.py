@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import count
 
 from .ends import ENDS, farewell
-from .groups import GROUPS, WORLD, Group
+from .groups import GROUPS, WORLD, Team
 from .library import mpi
 
 CHECKS = "JIT_DISTRIBUTED_CHECKS"
@@ -16,7 +16,7 @@ CHECKS = "JIT_DISTRIBUTED_CHECKS"
 _numbers = count(1)
 
 
-def start(timeout: float) -> Group:
+def start(timeout: float) -> Team:
     """The group of all processes.
 
     Args:
@@ -25,7 +25,7 @@ def start(timeout: float) -> Group:
     world = mpi().COMM_WORLD
     checks = world.bcast(os.environ.get(CHECKS) != "0", 0)
     data, headers = (world.Dup(), world.Dup() if checks else None) if world.size > 1 else (None, None)
-    group = GROUPS[WORLD] = Group(WORLD, range(world.size), world.rank, data, headers, timeout)
+    group = GROUPS[WORLD] = Team(WORLD, range(world.size), world.rank, data, headers, timeout)
     ENDS.watch()
     return group
 
@@ -40,7 +40,7 @@ def stop() -> None:
         del GROUPS[name]
 
 
-def further_group(ranks: Sequence[int], timeout: float) -> Group | None:
+def further_group(ranks: Sequence[int], timeout: float) -> Team | None:
     """A group of some processes; None in those that are not in it. All processes call this, in the same order.
 
     Args:
@@ -52,10 +52,10 @@ def further_group(ranks: Sequence[int], timeout: float) -> Group | None:
         return None
     here = ranks.index(world.rank)
     if len(ranks) == 1:
-        group = Group(name, ranks, here, timeout=timeout)
+        group = Team(name, ranks, here, timeout=timeout)
     else:
         members = world.data.Get_group().Incl(list(ranks))
         data = world.data.Create_group(members)
-        group = Group(name, ranks, here, data, data.Dup() if world.headers is not None else None, timeout)
+        group = Team(name, ranks, here, data, data.Dup() if world.headers is not None else None, timeout)
     GROUPS[name] = group
     return group

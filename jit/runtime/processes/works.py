@@ -15,15 +15,15 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, TypeAlias
 
-from jit.ir.errors import DistributedError
+from jit.ir.errors import DistributedError, Error
 
-from .groups import Group
+from .groups import Team
 
 Steps: TypeAlias = Generator[Any, None, Any]
 """The requests of an exchange, in order; it returns the result."""
 
 EAGER_POLLS = 200
-"""How often a waiting process asks MPI before it sleeps in between."""
+"""The number of times that a waiting process asks MPI before it sleeps in between."""
 LEAST_PAUSE, MOST_PAUSE = 20e-6, 1e-3
 """The seconds that it sleeps between two questions, at first and at last."""
 
@@ -38,7 +38,7 @@ class Work:
         waits_for: The ranks without which it cannot end; those of the group unless given.
     """
 
-    def __init__(self, group: Group, text: str, steps: Steps, waits_for: Sequence[int] | None = None) -> None:
+    def __init__(self, group: Team, text: str, steps: Steps, waits_for: Sequence[int] | None = None) -> None:
         self.group, self.text = group, text
         self.waits_for = [rank for rank in (group.ranks if waits_for is None else waits_for) if rank != group.own_rank]
         self.is_done = False
@@ -61,8 +61,11 @@ class Work:
         except StopIteration as end:
             self._kept = end.value.copy() if self._keeps else None
             self.result, self.is_done = end.value, True
-        except Exception as error:
+        except Error as error:
             self.error, self.is_done = error, True
+        except Exception as error:
+            self.error, self.is_done = DistributedError(f"{self.text} has failed: {error}"), True
+            self.error.__cause__ = error
         return self.is_done
 
     def keep(self) -> None:
@@ -111,12 +114,12 @@ def _too_long(work: Work, limit: float) -> str:
     )
 
 
-class Progress:
+class UnderWay:
     """All exchanges of this process that are under way."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        self._queues: dict[str, Group] = {}
+        self._queues: dict[str, Team] = {}
         self._loose: list[Work] = []
         """Messages, which have no order among the others."""
         self._unwatched = threading.Event()
@@ -185,4 +188,4 @@ class Progress:
                 time.sleep(5 * LEAST_PAUSE)
 
 
-PROGRESS = Progress()
+PROGRESS = UnderWay()

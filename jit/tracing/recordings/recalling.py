@@ -62,7 +62,7 @@ class Recollection:
         self.made = list(made)
         self.at = 0
         self.exchanges = exchanges or Exchanges(outer=current_exchanges())
-        """What the call has got from other processes."""
+        """The results that the call has got from other processes."""
         self.raised: Exception | None = None
         """The exception of the last function that was called."""
         self.is_doubtful = False

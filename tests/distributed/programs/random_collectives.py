@@ -4,6 +4,7 @@ All processes draw the same numbers, so each knows the tensors of the others. `r
 """
 
 import sys
+from typing import Any
 
 import numpy as np
 
@@ -99,7 +100,8 @@ def one(number):
     if RANK not in members:
         return
     me, what = members.index(RANK), f"{number}: {name} {dtype} {list(sizes)} {op.name} root={root} {how} {members}"
-    own = laid_out(ones[me], how)
+    own: Any = laid_out(ones[me], how)
+    into: Any = None
     arrays = [array(t) for t in ones]
     empty = lambda: laid_out(jit.zeros(sizes, dtype=own.dtype), how)  # noqa: E731
 

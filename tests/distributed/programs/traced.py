@@ -43,10 +43,10 @@ def expected(xs):
     return part, swapped[RANK], swapped[0][RANK]
 
 
-for step in range(5):
-    xs = [np.arange(3.0) + rank + 10 * step for rank in RANKS]
+for turn in range(5):
+    xs = [np.arange(3.0) + rank + 10 * turn for rank in RANKS]
     for found, wanted in zip(everything(jit.from_numpy(xs[RANK])), expected(xs), strict=True):
-        assert np.array_equal(found.numpy(), wanted), (step, found, wanted)
+        assert np.array_equal(found.numpy(), wanted), (turn, found, wanted)
 assert everything.hits == 4, everything.why_not()
 assert kinds(everything).count("all_reduce") >= 2, everything.graph  # one is the barrier, whose result nobody uses
 
@@ -103,8 +103,8 @@ def ring(x):
     return y + 1
 
 
-for step_ in range(3):
-    assert ring(jit.ones(2) * (RANK + step_)).tolist() == [(RANK - 1) % SIZE + step_ + 1] * 2
+for turn in range(3):
+    assert ring(jit.ones(2) * (RANK + turn)).tolist() == [(RANK - 1) % SIZE + turn + 1] * 2
 
 # an artifact, saved by one process and run by all
 path = f"{FOLDER}/repeated.jit"
