@@ -90,6 +90,9 @@ is_ucc_available = is_xccl_available = is_torchelastic_launched = is_nccl_availa
 
 def is_initialized() -> bool:
     """Whether `init_process_group` was called; a traced function that asks is recorded for the answer."""
+    trace = context.TRACE.get()
+    if trace is not None:
+        trace.note_world()
     return GroupMember.WORLD is not None
 
 

@@ -179,6 +179,9 @@ class Recorder(Protocol):
     def note_state(self, generator: Generator, sets: bool) -> None:
         """Note that the function itself reads or sets the state of a generator."""
 
+    def note_world(self) -> None:
+        """Note that the function has asked whether processes work together."""
+
     def note_text(self) -> None:
         """Note that elements of a tensor become text."""
 

@@ -9,6 +9,7 @@ from jit.eager import context
 from jit.eager.pytree import statics
 from jit.ir import dtypes
 from jit.ir.devices import CURRENT, get_default_device
+from jit.runtime.processes.groups import HAS_WORLD
 
 from .parameters import FunctionParameters
 from .surroundings.calls import Key, TracedCall, flatten_arguments
@@ -58,6 +59,8 @@ def take_apart(
     home = f"{get_default_device()} beside {number}" if number else str(get_default_device())
     if dtypes.DEFAULT is not dtypes.float32:
         home += f" of {dtypes.DEFAULT.name}"
+    if HAS_WORLD.get():
+        home += " in a world"
     region = str(context.AUTOCAST.get() or "")
     key = Key(structures, kinds, sharing, context.GRAD_ENABLED.get(), home, region, world.fingerprint)
     return TracedCall(args, kwargs, names, leaves, structures, world, key, promoted)

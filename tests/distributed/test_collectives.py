@@ -10,7 +10,7 @@ pytestmark = pytest.mark.llvm
 @pytest.mark.parametrize(("count", "number"), [(2, 1000), (4, 400)])
 def test_random_collectives_give_what_numpy_computes(count, number, seed):
     said = succeeds("random_collectives", count, str(seed), str(number))
-    assert sorted(said.splitlines()) == [f"rank {rank}: {number} collectives" for rank in range(count)]
+    assert all(f"rank {rank}: {number} collectives" in said for rank in range(count))
 
 
 @pytest.mark.slow
@@ -34,13 +34,18 @@ def test_derivatives_among_more_processes(count):
     assert "rank 2: 15 derivatives" in succeeds("derivatives", count)
 
 
-@pytest.mark.parametrize("count", [2, 3])
+@pytest.mark.parametrize("count", [3])
 def test_collectives_are_recorded_and_saved(count, tmp_path):
     assert "rank 1: all traced" in succeeds("traced", count, str(tmp_path))
 
 
 def test_what_starts_again_exchanges_nothing_twice():
-    assert "rank 2: started again" in succeeds("restarting", 3)
+    assert "rank 1: started again" in succeeds("restarting", 2, "9")
+
+
+@pytest.mark.slow
+def test_what_starts_again_in_more_ways_exchanges_nothing_twice():
+    assert "rank 3: started again" in succeeds("restarting", 4, "40", timeout=300)
 
 
 def test_processes_that_do_not_do_the_same_learn_of_it():

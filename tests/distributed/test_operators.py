@@ -133,3 +133,26 @@ def test_importing_the_package_does_not_start_mpi():
     )
     done = subprocess.run([sys.executable, "-c", text], cwd=ROOT, capture_output=True, text=True)
     assert done.stdout.strip() == "False", done.stderr
+
+
+def test_what_depends_on_working_together_is_recorded_for_both():
+    text = """
+import jit, jit.distributed as dist
+
+@jit.trace
+def f(x):
+    return x * 2 if dist.is_initialized() else x * 3
+
+def check(expected):
+    for _ in range(4):
+        assert f(jit.ones(1)).item() == expected
+
+check(3)
+dist.init_process_group()
+check(2)
+dist.destroy_process_group()
+check(3)
+assert f.hits == 10, f.hits
+"""
+    done = subprocess.run([sys.executable, "-c", text], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from contextvars import ContextVar
 from typing import Any
 
 from jit.ir.errors import DistributedError, UsageError
@@ -12,6 +13,10 @@ SELF = "self"
 """The name of the group of this process alone, which is always there."""
 WORLD = "world"
 """The name of the group of all processes."""
+
+
+HAS_WORLD: ContextVar[bool] = ContextVar("has_world", default=False)
+"""Whether this process works with others, as far as the thread knows that has started it."""
 
 
 class Team:

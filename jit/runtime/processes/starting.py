@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import count
 
 from .ends import ENDS, farewell
-from .groups import GROUPS, WORLD, Team
+from .groups import GROUPS, HAS_WORLD, WORLD, Team
 from .library import mpi
 
 CHECKS = "JIT_DISTRIBUTED_CHECKS"
@@ -26,6 +26,7 @@ def start(timeout: float) -> Team:
     checks = world.bcast(os.environ.get(CHECKS) != "0", 0)
     data, headers = (world.Dup(), world.Dup() if checks else None) if world.size > 1 else (None, None)
     group = GROUPS[WORLD] = Team(WORLD, range(world.size), world.rank, data, headers, timeout)
+    HAS_WORLD.set(True)
     ENDS.watch()
     return group
 
@@ -36,6 +37,7 @@ def stop() -> None:
     The names of the others are not given again.
     """
     farewell()
+    HAS_WORLD.set(False)
     for name in [name for name in GROUPS if GROUPS[name].data is not None or name == WORLD]:
         del GROUPS[name]
 

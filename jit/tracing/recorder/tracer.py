@@ -96,6 +96,8 @@ class Trace:
         self.functions = PythonFunctions()
         self.regions = Regions()
         self.attributes = SetAttributes()
+        self.asks_world = False
+        """Whether the function has asked whether processes work together."""
         self.constants: list[Constant] = []
         """The ledger of values that are baked in."""
 
@@ -343,6 +345,10 @@ class Trace:
     def note_network(self, network: Network) -> None:
         """Note that a network is being made."""
         self.attributes.note_made(network)
+
+    def note_world(self) -> None:
+        """Note that the function has asked whether processes work together, which is in the key of a call."""
+        self.asks_world = True
 
     def note_text(self) -> None:
         """Note that elements of a tensor become text."""

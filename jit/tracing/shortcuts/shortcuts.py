@@ -36,6 +36,7 @@ from jit.ir.devices import CURRENT, DEFAULT, device
 from jit.ir.dtypes import DEFAULT_HERE
 from jit.runtime.plans import entry
 from jit.runtime.plans.sized_calls import NativeAtSizes
+from jit.runtime.processes.groups import HAS_WORLD
 
 from ..surroundings.native_checks import native_checks
 from ..surroundings.native_tensors import input_of, slots_of_tensors
@@ -158,6 +159,8 @@ def _look_around(
         tables.contexts.append((context.INFERENCE, context.INFERENCE.get()))
     if _makes_tensors(recording):
         tables.contexts.append((DEFAULT, device(call.key.home.split()[0])))
+    if recording.trace.asks_world:
+        tables.contexts.append((HAS_WORLD, HAS_WORLD.get()))
     if keeps:
         tables.contexts.append((context.SAVING, None))
     if recording.effects:

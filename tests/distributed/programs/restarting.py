@@ -1,9 +1,10 @@
 """Processes whose traced functions take different paths, each after a collective: what starts again exchanges nothing.
 
 What Python decides on is different in each process, so that one finds a recording at once, another after it has tried
-two, and a third records anew; and their backwards are recorded at different calls.
+two, and a third records anew; and their backwards are recorded at different calls. `restarting.py CALLS`.
 """
 
+import sys
 import warnings
 
 import numpy as np
@@ -73,7 +74,7 @@ def with_python(x, y):
 
 def check(function, second):
     traced = jit.trace(function)
-    for step in range(14):
+    for step in range(int(sys.argv[1])):
         arrays = [(rng.normal(size=3), rng.normal(size=3)) for _ in range(SIZE)]
         results = []
         for call in (function, traced):  # both communicate: all processes call both
