@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -40,7 +41,8 @@ class DistributedDataParallel(Module):
         device_mesh: Refused; pass a process_group.
 
     Raises:
-        UsageError: An option is refused, no parameter is learned, or the networks differ.
+        UsageError: An option is refused, no parameter is learned, the networks differ, or several processes were
+            started and `init_process_group` was not called.
 
     >>> import jit
     >>> net = jit.nn.parallel.DistributedDataParallel(jit.nn.Linear(2, 1))
@@ -161,8 +163,21 @@ def network_of(module: Any) -> Module:
     return found
 
 
+LAUNCHERS = ("WORLD_SIZE", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE")
+"""Variables in which launchers say how many processes they have started."""
+
+
 def _size_of(group: Any) -> int:
-    return distributed.get_world_size(group) if distributed.is_initialized() else 1
+    """The number of processes; UsageError if others were started that this one does not know of."""
+    if distributed.is_initialized():
+        return distributed.get_world_size(group)
+    started = [os.environ[name] for name in LAUNCHERS if os.environ.get(name, "1") != "1"]
+    if started:
+        raise UsageError(
+            f"{started[0]} processes were started, and this one would train alone; call "
+            'jit.distributed.init_process_group("mpi") before'
+        )
+    return 1
 
 
 __all__ = ["DistributedDataParallel", "GradBucket"]
