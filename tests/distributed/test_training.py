@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 import jit
+from jit.command.launching import mpiexec
 from jit.distributed import checkpoint
 from tests.distributed import training_cases
 
 ROOT = Path(__file__).resolve().parents[2]
-MPIEXEC = Path(sys.executable).with_name("mpiexec")
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1", "JIT_NUM_THREADS": "1"}
 BOUND = 1e-14
 """The largest difference of losses, relative, after a few steps in float64."""
@@ -36,7 +36,8 @@ class Runs:
         for fewer in (each for each in (1, 2, 4) if each < count):  # whose checkpoints are read
             self(fewer)
         if count not in self._found:
-            command = [MPIEXEC, "-n", str(count), sys.executable, "-m", "tests.distributed.training_cases", self.folder]
+            program = [sys.executable, "-m", "tests.distributed.training_cases", self.folder]
+            command = [mpiexec(), "-n", str(count), *program]
             done = subprocess.run(command, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, timeout=240)
             if done.returncode:
                 pytest.fail(
@@ -185,7 +186,7 @@ def test_a_process_that_cannot_save_keeps_the_others_from_it(runs, several):
 
 @pytest.mark.parametrize("victim", [0, 1])
 def test_processes_that_are_killed_leave_a_whole_checkpoint(tmp_path, victim):
-    command = [MPIEXEC, "-n", "2", sys.executable, "-m", "tests.distributed.saving_forever", tmp_path]
+    command = [mpiexec(), "-n", "2", sys.executable, "-m", "tests.distributed.saving_forever", tmp_path]
     running = subprocess.Popen(command, cwd=ROOT, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         patience = time.monotonic() + 60
