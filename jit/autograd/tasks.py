@@ -60,8 +60,7 @@ class Task:
         """Functions to be called at the end."""
         outer: Task | None = context.BACKWARD.get()
         self.level: int = 0 if outer is None else outer.level + 1
-        self.root: Task = self if outer is None else outer.root
-        """The outermost of the backwards that this one runs inside of."""
+        self._outermost: Task | None = None if outer is None else outer.root
         self.halt: list[bool] = [] if outer is None else outer.halt
         """A flag that nested tasks share: no longer empty once the thread that waits for the result has gone."""
         self.checked = context.ANOMALY.get()
@@ -69,6 +68,11 @@ class Task:
         """Whether nothing is to be noted of a node that has no hooks: its gradients go on at once, to leaves, too."""
         self.watch: Any = None
         """The hook that watches the calls of a function that is being recorded: it looks at the user's code alone."""
+
+    @property
+    def root(self) -> Task:
+        """The outermost of the backwards that this one runs inside of; itself if it is that."""
+        return self if self._outermost is None else self._outermost
 
     @cached_property
     def place(self) -> context.Place:
