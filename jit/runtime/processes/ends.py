@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import atexit
 import math
+import os
 import sys
 from types import TracebackType
 from typing import Any
@@ -30,24 +31,26 @@ class Ends:
     """The acts of this process when it ends; none before `watch`."""
 
     def __init__(self) -> None:
-        self._watches = False
+        self._process = -1
+        """The process whose end matters; those that it forks are none of MPI's."""
 
     def watch(self) -> None:
         """Let the other processes learn of the end of this one, from now on."""
-        if self._watches:
+        if self._process == os.getpid():
             return
-        self._watches = True
+        self._process = os.getpid()
         shown = sys.excepthook
 
         def show(kind: type[BaseException], error: BaseException, trail: TracebackType | None) -> None:
             shown(kind, error, trail)
-            abort(f"has died of {kind.__name__}")
+            if os.getpid() == self._process:
+                abort(f"has died of {kind.__name__}")
 
         sys.excepthook = show
         atexit.register(self._leave)
 
     def _leave(self) -> None:
-        if mpi().Is_finalized() or WORLD not in GROUPS:
+        if os.getpid() != self._process or mpi().Is_finalized() or WORLD not in GROUPS:
             return
         try:
             farewell()
