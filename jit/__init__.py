@@ -19,6 +19,7 @@ from math import e, inf, nan, pi
 from typing import TYPE_CHECKING, Any
 
 from .ir.collector import collector_resting as _collector_resting
+from .late import ELSEWHERE as _ELSEWHERE
 from .late import PROVIDERS as _PROVIDERS
 from .late import elsewhere as _elsewhere
 from .late import found_later as _found_later
@@ -171,3 +172,5 @@ _PROVIDERS["jit.tracing.function"] = "jit.inspection.inspected"
 for _old, _new in {"tensors": "eager.tensors", "hooks": "eager.hooks", "limits": "library.limits"}.items():
     _elsewhere(f"jit.{_old}", f"jit.{_new}")
 """Former names of modules, which older pickles of tensors, networks and optimizers refer to."""
+_ELSEWHERE |= {"jit.distributed.optim": "jit.optim.sharded", "jit.distributed.checkpoint": "jit.files.checkpoints"}
+"""PyTorch's paths of what stands in rooms above that of the processes."""

@@ -26,6 +26,12 @@ unwatched: Callable[[], AbstractContextManager[Any]] = nullcontext
 """The block in which modules are imported; `jit.eager.watch` sets it, since a function that is recorded may ask."""
 
 
+ELSEWHERE: dict[str, str] = {}
+"""Full name of a module that has the names of another one -> the full name of that one.
+
+The package `jit` says so of modules that PyTorch has in a room below the one they stand in here; `late` makes them.
+"""
+
 TABLES: dict[str, tuple[dict[str, str], tuple[str, ...]]] = {}
 """Every package for which `late` was called, with the names and the modules that are found later."""
 
@@ -58,6 +64,8 @@ def late(
         otherwise: What finds all other names, or raises AttributeError.
     """
     TABLES[package] = dict(names), tuple(modules)
+    for name in [name for name in ELSEWHERE if name.rpartition(".")[0] == package and name not in sys.modules]:
+        elsewhere(name, ELSEWHERE[name])
     places = {name: place for place, together in names.items() for name in together.split()}
     module, inner = vars(sys.modules[package]), frozenset(modules)
 
@@ -118,6 +126,7 @@ def elsewhere(name: str, place: str) -> ModuleType:
         name: The full name of the module that is made, also in `sys.modules`.
         place: The full name of the other one.
     """
+    ELSEWHERE[name] = place
     made = sys.modules[name] = ModuleType(name, f"`{place}`, under another name.")
 
     def find(member: str) -> Any:

@@ -71,6 +71,17 @@ def test_a_program_that_cannot_write_says_so(tmp_path):
     assert done.returncode in (1, 2) and "Traceback" not in done.stderr and not missing.exists()
 
 
+def test_digits_are_learned_by_any_number_of_processes(tmp_path):
+    pytest.importorskip("mpi4py")
+    program = ROOT / "examples" / "distributed_digits.py"
+    alone = run(program, "--epochs", "3", "--checkpoint", "kept", cwd=tmp_path)
+    assert alone.count("of 3: loss") == 3
+    printed = run("-m", "jit", "launch", "-n", "2", program, "--epochs", "5", "--checkpoint", "kept", cwd=tmp_path)
+    assert "epoch  3" not in printed and printed.count("of 5: loss") == 2
+    assert 97 <= accuracy_in(printed, "accuracy") == accuracy_in(printed, "onnxruntime")
+    assert dynamic_batch(tmp_path / "digits.onnx")
+
+
 def test_a_generator_learns_from_a_critic_with_a_gradient_penalty(tmp_path):
     printed = run(MODELS / "wgan_gp.py", "--rounds", "100", "--traced", cwd=tmp_path)
     before, after = map(float, re.findall(r"distance to the scans: ([\d.]+) before, ([\d.]+) after", printed)[0])

@@ -2,6 +2,6 @@
 
 from jit.nn.parallel import distributed as distributed
 from jit.nn.parallel import wrapping as wrapping
+from jit.nn.parallel.distributed import DistributedDataParallel as DistributedDataParallel
 from jit.nn.parallel.wrapping import DataParallel as DataParallel
-from jit.nn.parallel.wrapping import DistributedDataParallel as DistributedDataParallel
 from jit.nn.parallel.wrapping import data_parallel as data_parallel

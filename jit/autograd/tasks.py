@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from jit.eager import context
+from jit.eager.hooks import RecordedHook
 from jit.eager.tensors import Tensor
 from jit.eager.watch import resumed
 from jit.ir.errors import AutogradError
@@ -59,6 +60,7 @@ class Task:
         """Functions to be called at the end."""
         outer: Task | None = context.BACKWARD.get()
         self.level: int = 0 if outer is None else outer.level + 1
+        self._outermost: Task | None = None if outer is None else outer.root
         self.halt: list[bool] = [] if outer is None else outer.halt
         """A flag that nested tasks share: no longer empty once the thread that waits for the result has gone."""
         self.checked = context.ANOMALY.get()
@@ -66,6 +68,11 @@ class Task:
         """Whether nothing is to be noted of a node that has no hooks: its gradients go on at once, to leaves, too."""
         self.watch: Any = None
         """The hook that watches the calls of a function that is being recorded: it looks at the user's code alone."""
+
+    @property
+    def root(self) -> Task:
+        """The outermost of the backwards that this one runs inside of; itself if it is that."""
+        return self if self._outermost is None else self._outermost
 
     @cached_property
     def place(self) -> context.Place:
@@ -123,6 +130,8 @@ class Task:
             del self.pending[node]
             if node in self.buffers:
                 node.apply(self.buffers.pop(node), ())
+        elif type(node) is AccumulateGrad and not _is_hooked(node) and _is_sent(node.variable):
+            self.step(node)
         else:
             heapq.heappush(self.ready, (-node.serial, node))
 
@@ -201,6 +210,18 @@ class Task:
 
 def _is_any(gradients: Sequence[Tensor | None]) -> bool:
     return gradients[0] is not None or any([g is not None for g in gradients])
+
+
+def _is_sent(leaf: Tensor) -> bool:
+    """Whether nobody but other processes waits for the gradient of a leaf: then it is not kept waiting.
+
+    By its turn it may come last: its node is as old as the oldest graph that is still there, such as that of the loss
+    of the step before.
+    """
+    table = leaf.__dict__.get("post_accumulate_hooks")
+    if not table or leaf.__dict__.get("gradient_hooks"):
+        return False
+    return all(isinstance(hook, RecordedHook) for hook in table.values())
 
 
 def _is_hooked(node: Node) -> bool:

@@ -26,7 +26,7 @@ else:
             "sharing_out": "all_to_all all_to_all_single gather reduce_scatter reduce_scatter_tensor scatter",
             "works": "Work",
         },
-        ("nn",),
+        ("checkpoint", "nn", "optim"),
     )  # fmt: skip
 
 DistBackendError = DistNetworkError = DistStoreError = DistError = DistributedError

@@ -47,6 +47,16 @@ class HookTable(dict[int, Any]):
         return RemovableHandle(self, key)
 
 
+class RecordedHook:
+    """Base of hooks on leaves that a trace records: a backward inside of a traced function may run them.
+
+    They do nothing but run operators, and keep nothing from one backward to the next.
+    """
+
+    def __call__(self, leaf: Any) -> None:
+        raise NotImplementedError
+
+
 class OnceFlag:
     """Whether something has happened; no function that is traced depends on it."""
 

@@ -54,6 +54,7 @@ _IN_FOLDER: tuple[tuple[str, str], ...] = (
     ("model.safetensors.index.json", "a model of Hugging Face in parts; load each .safetensors file in it"),
     ("pytorch_model.bin", "a model of Hugging Face; load the file pytorch_model.bin in it"),
     (".metadata", "a checkpoint of torch.distributed; dcp_to_torch_save of torch makes a .pt file of it"),
+    ("index.json", "a checkpoint in parts, perhaps; jit.distributed.checkpoint.load opens those"),
     ("data.pkl", "a file of torch that was unpacked; zip it again, uncompressed: zip -0 -r file.pt folder"),
 )
 _PAGE = (b"<!doctype html", b"<html", b"<head", b"<!--")

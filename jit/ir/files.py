@@ -23,8 +23,12 @@ def write_atomically(path: str | os.PathLike[str], data: str | bytes) -> None:
 
 
 @contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+def replacing(path: str | os.PathLike[str], durable: bool = False) -> Iterator[BinaryIO]:
     """A block that writes a file beside `path`; it is renamed into place at the end, unless the block raises.
+
+    Args:
+        path: The file.
+        durable: Whether the disk has the file, and its name, at the end: it survives a loss of power, too.
 
     Raises:
         Error: The file cannot be written, as for `write_atomically`.
@@ -35,11 +39,16 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         try:
             with os.fdopen(descriptor, "wb") as file:
                 yield file
+                if durable:
+                    file.flush()
+                    os.fsync(file.fileno())
             os.chmod(temporary, 0o666 & ~_umask())
             os.replace(temporary, target)
         except BaseException:
             os.unlink(temporary)
             raise
+        if durable:
+            _sync_names(target.parent)
     except Error:
         raise
     except OSError as error:
@@ -54,6 +63,15 @@ def _beside(target: Path) -> tuple[int, str]:
         return tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     except ValueError as error:  # a NUL, or half a character
         raise Error(f"cannot write {str(target)!r}: it is not a path ({error})") from error
+
+
+def _sync_names(folder: Path) -> None:
+    """Have the disk know the names of the files in a folder."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _umask() -> int:

@@ -14,7 +14,7 @@ FAMILIES = (
     "views", "scatters", "indexing", "joining", "linalg", "attention", "convolution", "pooling", "reductions", "norms",
     "losses", "randoms", "draws", "variates", "packing", "recurrent_layers", "recurrent", "resize", "grids", "fft",
     "spectrograms", "gathers", "patches", "specials", "numeric", "arranging", "copies", "accumulations", "statistics",
-    "products", "factorizations", "solving", "windows", "quantization", "collectives",
+    "products", "factorizations", "solving", "windows", "quantization", "collectives", "exchanges",
 )  # fmt: skip
 """The files that declare operators, in the order in which documents list them."""
 

@@ -730,4 +730,7 @@ reduce:
 all_gather_into_tensor:
 reduce_scatter_tensor:
 all_to_all_single:
+exchanges
+begin_all_reduce:
+wait_tensor:
 """

@@ -91,7 +91,8 @@ class NativeSteps:
 
     def are_worth_it(self, group: Mapping[str, Any]) -> bool:
         """Whether so many steps have been taken with a group's parameters that there will be more."""
-        taken = self._taken[id(group)] = self._taken.get(id(group), 0) + 1
+        number = id(group["params"])  # the list stays, while a share of a group is a new dict in each step
+        taken = self._taken[number] = self._taken.get(number, 0) + 1
         return taken > PATIENCE
 
     def run(self, rule: Rule, names: Sequence[str], members: Sequence[Member], numbers: Mapping[str, Any]) -> bool:

@@ -176,10 +176,13 @@ class Optimizer:
         given = (self,) if closure is None else (self, closure)
         self._call({**_BEFORE_ALL, **self._pre_hooks}, given)
         with set_grad_enabled(bool(self.defaults.get("differentiable"))):
-            for group in self.param_groups:
-                self._update_group(group)
+            self._update_groups()
         self._call({**self._post_hooks, **_AFTER_ALL}, given)
         return loss
+
+    def _update_groups(self) -> None:
+        for group in self.param_groups:
+            self._update_group(group)
 
     def _update_group(self, group: dict[str, Any]) -> None:
         for parameter in group["params"]:
@@ -272,12 +275,17 @@ class Optimizer:
             )
         order = [number for group in groups for number in group["params"]]
         parameters = dict(zip(order, self._parameters(), strict=True))
-        fitted = {parameters[n]: _fitted(s, parameters[n]) for n, s in state_dict["state"].items()}
+        states = {n: s for n, s in state_dict["state"].items() if self._keeps_state_of(parameters[n])}
+        fitted = {parameters[n]: _fitted(s, parameters[n]) for n, s in states.items()}
         self.state = defaultdict(dict, fitted)
         for group, saved in zip(self.param_groups, groups, strict=True):
             group.update({key: value for key, value in saved.items() if key != "params"})
         for hook in tuple(self._state_hooks["loaded"].values()):
             hook(self)
+
+    def _keeps_state_of(self, parameter: Any) -> bool:
+        """Whether a saved state of this parameter is loaded; others may keep it."""
+        return True
 
     def _replaced(self, when: str, state: dict[str, Any]) -> dict[str, Any]:
         for hook in tuple(self._state_hooks[when].values()):

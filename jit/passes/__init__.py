@@ -32,7 +32,7 @@ CLEANUP = ["dce", "canonicalize"]
 OPTIMIZE = [
     "inline_composites", "infer_types", "constant_fold", "unroll", "spell_out", "place_draws", "absorb", "peephole",
     "lift_numbers", "cse", "recognize_attention", "straighten", "dce", "batch_mm", "join_products", "cse",
-    "straighten", "distribute", "advance", "fuse", "canonicalize",
+    "straighten", "distribute", "advance", "fuse", "overlap", "canonicalize",
 ]  # fmt: skip
 """Before a graph is run: composites become their parts, what need not be computed goes, and loops are fused."""
 

@@ -192,6 +192,18 @@ def test_distributed_samplers_share_the_samples():
         DistributedSampler(range(3), 2, 2)
 
 
+@pytest.mark.parametrize(("size", "count"), [(0, 2), (1, 4), (5, 2), (5, 7), (10, 4), (12, 4)])
+@pytest.mark.parametrize("drop_last", [False, True])
+def test_distributed_samplers_take_turns_in_an_order_that_is_filled_up(size, count, drop_last):
+    order = jit.randperm(size, generator=jit.Generator().manual_seed(3 + 2)).tolist()
+    share = size // count if drop_last else -(-size // count)
+    filled = (order * (count * share // max(size, 1) + 1))[: count * share]
+    for rank in range(count):
+        sampler = DistributedSampler(range(size), count, rank, seed=3, drop_last=drop_last)
+        sampler.set_epoch(2)
+        assert list(sampler) == filled[rank::count] and len(sampler) == share
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [

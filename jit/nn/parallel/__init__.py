@@ -1,4 +1,4 @@
-"""Networks on several devices, under PyTorch's names; here there is one device, and one process."""
+"""Networks on several devices or in several processes, under PyTorch's names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 else:
     __getattr__, __dir__ = late(
         __name__,
-        {"wrapping": "DataParallel DistributedDataParallel data_parallel"},
+        {"distributed": "DistributedDataParallel", "wrapping": "DataParallel data_parallel"},
         ("distributed", "wrapping"),
     )
 

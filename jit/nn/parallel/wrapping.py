@@ -1,9 +1,7 @@
-"""`DataParallel` and `DistributedDataParallel`: a network as the attribute `module` of another one, which calls it."""
+"""`DataParallel`: a network as the attribute `module` of another one, which calls it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from jit.ir.errors import UsageError
@@ -11,19 +9,7 @@ from jit.ir.errors import UsageError
 from ..modules import Module
 
 
-class _Wrapper(Module):
-    """Base of networks that only call another one."""
-
-    def __init__(self, module: Module) -> None:
-        super().__init__()
-        self.module = module
-
-    def forward(self, *inputs: Any, **kwargs: Any) -> Any:
-        """The result of the network."""
-        return self.module(*inputs, **kwargs)
-
-
-class DataParallel(_Wrapper):
+class DataParallel(Module):
     """A network that is to run on several devices; here it runs on its own.
 
     Keys of the state dict begin with `module.`, as in PyTorch.
@@ -43,29 +29,17 @@ class DataParallel(_Wrapper):
     """
 
     def __init__(self, module: Module, device_ids: Any = None, output_device: Any = None, dim: int = 0) -> None:
-        super().__init__(module)
+        super().__init__()
+        self.module = module
         if device_ids is not None and len(device_ids) > 1:
             raise UsageError(f"DataParallel runs on one device, and {len(device_ids)} are given; pass one of them")
         self.device_ids = list(device_ids or ())
         self.output_device = output_device
         self.dim = dim
 
-
-class DistributedDataParallel(_Wrapper):
-    """A network that is trained by several processes; here by one, so it is called as it is.
-
-    Args:
-        module: The network.
-        options: PyTorch's options, accepted and ignored: they say how gradients travel.
-    """
-
-    def __init__(self, module: Module, *options: Any, **named: Any) -> None:
-        super().__init__(module)
-
-    @contextmanager
-    def no_sync(self) -> Iterator[None]:
-        """A block in which gradients are not exchanged, as nowhere else."""
-        yield
+    def forward(self, *inputs: Any, **kwargs: Any) -> Any:
+        """The result of the network."""
+        return self.module(*inputs, **kwargs)
 
 
 def data_parallel(

@@ -48,6 +48,13 @@ class ArrayMath:
 
         return collectives
 
+    @property
+    def pending(self) -> Any:
+        """The exchanges that have begun and whose results somebody will ask for."""
+        from ..processes import pending
+
+        return pending
+
     def matmul(self, a: Any, b: Any, out: Any = None) -> Any:
         """The product of matrices."""
         return self.library.matmul(a, b, out=out)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..recorder.metadata import FACTS
-from ..surroundings.properties import has_hooks
+from ..surroundings.properties import has_hooks, recorded_hooks_on
 from ..surroundings.sharing import Extents, sharing_of
 
 
@@ -18,7 +18,9 @@ class Conditions:
     reads: list[tuple[int, int | None]] = field(default_factory=list)
     """Pairs (input, other input): what the `.grad` of an input has to be at first; None: there must be none."""
     hookless: list[int] = field(default_factory=list)
-    """Inputs at which a backward inside the function ends: leaves without hooks."""
+    """Inputs at which a backward inside the function ends: leaves without hooks, but for those that are recorded."""
+    recorded_hooks: list[tuple[int, tuple[Any, ...]]] = field(default_factory=list)
+    """Pairs (such an input, the hooks on it that are part of the recording)."""
     facts: list[tuple[int, str, Any]] = field(default_factory=list)
     """Triples (input, name, answer): what else an input has to be; see Note [Metadata] in
     jit.tracing.recorder.metadata."""
@@ -54,6 +56,8 @@ class Conditions:
                 return f"{fact} of {name(index)} is another one"
         if any(has_hooks(owners[index]) for index in self.hookless):
             return "a tensor has hooks now that run in a backward inside of it"
+        if any(recorded_hooks_on(owners[index]) != hooks for index, hooks in self.recorded_hooks):
+            return "gradients of a backward inside of it are exchanged with other processes in another way"
         if written is not None and sharing_of(owners, written.of) != self.sharing:
             return "tensors that it writes to share memory in another way"
         return None

@@ -37,6 +37,7 @@ from ..surroundings.number_arguments import with_stand_ins
 from ..surroundings.peeking import is_a
 from ..surroundings.places import attribute_of
 from ..surroundings.promoting import KINDS
+from ..surroundings.properties import recorded_hooks_on
 from ..surroundings.sharing import same_tensor, sharing_of
 from ..surroundings.stand_ins import replace_everywhere
 from ..surroundings.surroundings import World, attributes_of
@@ -421,9 +422,11 @@ def _conditions(trace: Trace) -> Conditions:
     """The facts that the recording takes for granted of its inputs; see docs/tracing.md."""
     place = {value: index for index, value in enumerate(trace.graph.inputs)}
     reads = [slot for slot in trace.gradients.slots.values() if slot.is_read]
+    ends = trace.gradients.differentiated
     return Conditions(
         reads=[(place[s.value], None if s.found is None else place[s.found]) for s in reads],
-        hookless=[place[value] for value in trace.gradients.differentiated.values()],
+        hookless=[place[value] for value in ends.values()],
+        recorded_hooks=[(place[value], recorded_hooks_on(leaf)) for leaf, value in ends.items()],
         facts=[(place[value], name, answer) for (value, name), answer in trace.captures.facts.items()],
     )
 

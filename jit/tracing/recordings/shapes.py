@@ -214,7 +214,7 @@ def signature(recording: Any, named: NamedSizes, layouts: bool = True) -> Any:
     rest = (result.structure, recording.positions, effects.targets, effects.slots, conditions.reads)
     moves = [(i, grad) for i, _, grad in effects.moves], [_path(path) for path in named.views]
     metadata = (conditions.facts, moves, result.tags, result.attributes)
-    counted = (conditions.hookless, recording.spent, result.count)
+    counted = (conditions.hookless, conditions.recorded_hooks, recording.spent, result.count)
     return (skeleton(named.graph, 0, layouts), captures, outputs, *rest, *metadata, *counted)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from jit.eager import context
 from jit.eager.generators import Generator
+from jit.eager.hooks import RecordedHook
 from jit.eager.tensors import Tensor, Variable
 from jit.ir import TensorType
 from jit.ir.dtypes import from_numpy
@@ -73,9 +74,19 @@ def look_of(tensor: Tensor) -> tuple[Any, ...]:
 
 
 def has_hooks(leaf: Any) -> bool:
-    """Whether there are hooks on the gradient of a leaf."""
+    """Whether there are hooks on the gradient of a leaf that no trace records."""
+    return any(not isinstance(hook, RecordedHook) for hook in _hooks_on(leaf))
+
+
+def recorded_hooks_on(leaf: Any) -> tuple[RecordedHook, ...]:
+    """The hooks on a leaf whose operators are recorded."""
+    return tuple(hook for hook in _hooks_on(leaf) if isinstance(hook, RecordedHook))
+
+
+def _hooks_on(leaf: Any) -> list[Any]:
     attached = leaf.__dict__
-    return bool(attached) and any(attached.get(name) for name in ("gradient_hooks", "post_accumulate_hooks"))
+    tables = [attached.get(name) for name in ("gradient_hooks", "post_accumulate_hooks")] if attached else []
+    return [hook for table in tables if table for hook in table.values()]
 
 
 def contents_of(owner: Any) -> Any:

@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Iterator, Sized
 
+from jit import distributed
 from jit.eager.functions import member
 from jit.eager.generators import Generator
 
@@ -17,8 +18,8 @@ class DistributedSampler(Sampler[int]):
 
     Args:
         dataset: The data set.
-        num_replicas: The number of processes; 1 if left out.
-        rank: The number of this process; 0 if left out.
+        num_replicas: The number of processes; that of all that work together if left out.
+        rank: The number of this process, likewise.
         shuffle: Whether the order is random: the same in all processes, another for each epoch.
         seed: What the order follows from, together with the epoch.
         drop_last: Whether samples are left out, instead of given twice, where their number is no multiple.
@@ -35,10 +36,12 @@ class DistributedSampler(Sampler[int]):
         seed: int = 0, drop_last: bool = False,
     ) -> None:  # fmt: skip
         self.dataset = dataset
-        self.num_replicas = 1 if num_replicas is None else num_replicas
-        self.rank = 0 if rank is None else rank
+        together = distributed.is_initialized()
+        world, here = (distributed.get_world_size(), distributed.get_rank()) if together else (1, 0)
+        self.num_replicas = world if num_replicas is None else num_replicas
+        self.rank = here if rank is None else rank
         if not 0 <= self.rank < self.num_replicas:
-            raise SamplerError(f"Invalid rank {rank}, rank should be in the interval [0, {self.num_replicas - 1}]")
+            raise SamplerError(f"Invalid rank {self.rank}, rank should be in the interval [0, {self.num_replicas - 1}]")
         self.epoch = 0
         self.drop_last = drop_last
         self.shuffle = shuffle

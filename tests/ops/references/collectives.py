@@ -20,5 +20,8 @@ def joined(input: Any, *_: Any) -> Any:
 
 REFERENCES = {
     f"_c10d_functional::{name}": own
-    for name in ("all_reduce", "all_to_all_single", "broadcast", "reduce", "reduce_scatter_tensor")
+    for name in (
+        *("all_reduce", "all_to_all_single", "broadcast", "reduce", "reduce_scatter_tensor"),
+        *("begin_all_reduce", "wait_tensor"),
+    )
 } | {"_c10d_functional::all_gather_into_tensor": joined}
