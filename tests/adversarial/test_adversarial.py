@@ -37,6 +37,7 @@ from tests.adversarial import (
     cases_values,
     trial,
 )  # fmt: skip
+from tests.sampling import one_of
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = (
@@ -86,13 +87,7 @@ def run_case():
     server.end()
 
 
-SAMPLED = [
-    name if place % 3 == 0 else pytest.param(name, marks=pytest.mark.slow) for place, name in enumerate(trial.CASES)
-]
-"""Every third case; `-m "slow or not slow"` runs all."""
-
-
-@pytest.mark.parametrize("name", SAMPLED)
+@pytest.mark.parametrize("name", one_of(4, trial.CASES))
 def test_case(name, run_case):
     status, output = run_case(module_of(name), name)
     command = f"python -m tests.adversarial.run_case {module_of(name)} {name}"

@@ -10,6 +10,7 @@ import pytest
 import jit
 import jit.nn.functional as F
 from jit import nn
+from tests.sampling import one_of
 from tests.tolerances import assert_close
 
 from .test_cuda_kernels import driver as driver
@@ -183,7 +184,7 @@ def test_only_the_gradients_that_are_wanted_are_computed(driver: Any) -> None:
         assert kernels_of_attention(driver) == ["attention", f"attention_by_{name}"]
 
 
-@pytest.mark.parametrize("traced", [False, True])
+@pytest.mark.parametrize("traced", one_of(2, [True, False]))
 def test_second_derivatives_of_attention(traced: bool, driver: Any) -> None:
     """Those of the backward's own operands are matrices; what passes through its forward is in tiles again."""
 

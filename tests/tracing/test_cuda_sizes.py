@@ -13,6 +13,7 @@ from examples.models import gpt
 from jit.runtime.cuda import launching
 from jit.runtime.llvm.lowering import NestLowering
 from tests.runtime.interpreting_driver import InterpretingDriver
+from tests.sampling import one_of
 from tests.threads import in_threads
 from tests.tolerances import assert_close
 
@@ -101,7 +102,7 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("name", one_of(2, FUNCTIONS))
 def test_kernels_serve_sizes_near_and_far(name: str, lowered: list[str]) -> None:
     function, sizes = FUNCTIONS[name], [(5, 6), (7, 9), (8, 16), (3, 130), (40, 33), (65, 5), (6, 70), (9, 9), (2, 257)]
     traced = jit.trace(function)
@@ -163,7 +164,7 @@ def test_sizes_of_several_threads() -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", one_of(2, range(12)))
 def test_random_programs_at_random_sizes(seed: int) -> None:
     wrong, _ = random_sizes.check(seed, "cuda")
     assert wrong is None

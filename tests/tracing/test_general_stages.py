@@ -17,6 +17,7 @@ from jit import nn
 from jit.ir import Graph, TensorType
 from jit.nn import functional as F
 from jit.tracing.recordings import stage_node, stage_recording
+from tests.sampling import one_of
 from tests.tolerances import assert_close
 
 SIZES = (3, 5, 4, 7, 2, 11, 6, 8)
@@ -287,7 +288,7 @@ def test_backwards(name: str, count: Count) -> None:
     assert_all_sizes_have_names(traced)
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", one_of(2, PROGRAMS))
 def test_double_backwards(name: str, count: Count) -> None:
     program = PROGRAMS[name]
     mine, other = pair(program.build)
@@ -352,7 +353,7 @@ def test_training_around_a_traced_loss(name: str, count: Count) -> None:
     assert_all_sizes_have_names(mine.forward)
 
 
-@pytest.mark.parametrize("name", TRAINED)
+@pytest.mark.parametrize("name", one_of(2, TRAINED))
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_whole_steps_of_training(name: str, optimizer: str, count: Count) -> None:
     layers = pair(PROGRAMS[name].build)

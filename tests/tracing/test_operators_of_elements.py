@@ -16,6 +16,7 @@ import pytest
 import jit
 from jit.ir.op import REGISTRY, Op
 from tests.registry_cases import Case, all_cases, differentiable, mapped, tensors_in
+from tests.sampling import one_of
 from tests.tolerances import assert_close
 from tests.tracing.test_traced_sizes import ALL, _arrays
 
@@ -80,7 +81,7 @@ def chosen(op: Op) -> Iterator[tuple[Chosen, int]]:
                 yield found, size
 
 
-@pytest.mark.parametrize("op", REGISTRY.values(), ids=lambda op: op.name)
+@pytest.mark.parametrize("op", one_of(2, REGISTRY.values()), ids=lambda op: op.name)
 def test_operators_at_every_count(op: Op) -> None:
     for case, size in chosen(op):
         traced = jit.trace(case.call)
