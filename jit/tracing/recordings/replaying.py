@@ -111,6 +111,9 @@ def _replay_nodes(trace: Trace, environment: dict[Value, Any], stages: int) -> N
                     trace.memory.bind_root(environment[part], output)
                     _hook(trace, output, environment[part])
             continue
+        if node.kind == "prim::Guard":  # it has held; computed anew, by other code, the number may end otherwise
+            _bind(trace, environment, node.inputs[0], node.attributes["expected"])
+            continue
         with context.standing_at(node.source), context.set_grad_enabled(node not in trace.tape.untracked):
             results = _results(trace, environment, node)
         for value, result in zip(node.outputs, results, strict=True):
