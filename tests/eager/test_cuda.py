@@ -68,7 +68,9 @@ def test_operator(op: Op) -> None:
 
 
 def test_few_operators_go_to_the_cpu_and_back() -> None:
-    assert {op.name for op in REGISTRY.values() if op.runs_on_host} == {f"aten::{name}" for name in ON_HOST}
+    """Besides those that exchange tensors with other processes, which travel through the memory of the CPU."""
+    there = {op.name for op in REGISTRY.values() if op.runs_on_host and not op.communicates}
+    assert there == {f"aten::{name}" for name in ON_HOST}
 
 
 def test_leaving_the_gpu_is_said_once_per_operator() -> None:

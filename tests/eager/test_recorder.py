@@ -11,7 +11,7 @@ from jit.tracing.recorder.tracer import Trace
 
 PACKAGE = Path(jit.__file__).parent
 MEMBERS = sorted(name for name in {*vars(Recorder), *Recorder.__annotations__} if not name.startswith("_"))
-FILES = [path for room in ("eager", "autograd", "nn") for path in PACKAGE.glob(f"{room}/*.py")]
+FILES = [path for room in ("eager", "autograd", "nn", "distributed") for path in PACKAGE.glob(f"{room}/*.py")]
 FILES.append(PACKAGE / "native.py")
 SPEAKERS = "\n".join(path.read_text() for path in FILES)
 

@@ -28,6 +28,8 @@ class Impurity:
         """The first line where it has caught an error without a guard that tells whether it comes again."""
         self.failures: list[tuple[Any, int]] = []
         """The places where functions in C have raised an error: code, and the instruction in it."""
+        self.asks_world = False
+        """Whether it has asked whether processes work together, which is in the key of a call."""
         self.printing = 0
         """The number of calls of `print` under way."""
         self._scalars = scalars

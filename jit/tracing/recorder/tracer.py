@@ -98,8 +98,6 @@ class Trace:
         self.functions = PythonFunctions()
         self.regions = Regions()
         self.attributes = SetAttributes()
-        self.asks_world = False
-        """Whether the function has asked whether processes work together."""
         self.constants: list[Constant] = []
         """The ledger of values that are baked in."""
 
@@ -358,7 +356,7 @@ class Trace:
 
     def note_world(self) -> None:
         """Note that the function has asked whether processes work together, which is in the key of a call."""
-        self.asks_world = True
+        self.impurity.asks_world = True
 
     def note_text(self) -> None:
         """Note that elements of a tensor become text."""

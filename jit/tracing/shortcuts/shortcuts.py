@@ -159,7 +159,7 @@ def _look_around(
         tables.contexts.append((context.INFERENCE, context.INFERENCE.get()))
     if _makes_tensors(recording):
         tables.contexts.append((DEFAULT, device(call.key.home.split()[0])))
-    if recording.trace.asks_world:
+    if recording.trace.impurity.asks_world:
         tables.contexts.append((HAS_WORLD, HAS_WORLD.get()))
     if keeps:
         tables.contexts.append((context.SAVING, None))
