@@ -24,6 +24,8 @@ from benchmarks.models.peers import Task, converted, learning, library
 LIBRARIES = ("jit", "torch")
 WARM = 4
 """Calls before the measured ones: hot composites are compiled, and optimizers make their states."""
+WARM_OPERATOR = 500
+"""The same of single operators, which are measured in thousands of calls."""
 
 
 def operators(lib: Any) -> dict[str, Callable[[], Any]]:
@@ -60,6 +62,10 @@ def _loaded(name: str) -> Any:
 
 def _operators() -> Row:
     calls = {name: operators(_loaded(name)) for name in LIBRARIES}
+    for each in calls.values():
+        for call in each.values():
+            for _ in range(WARM_OPERATOR):
+                call()
     return {what: interleaved({lib: calls[lib][what] for lib in LIBRARIES}, time.process_time, min)
             for what in calls["jit"]}  # fmt: skip
 
