@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from jit.ir.errors import GraphError
+
 from .collectives import all_reduce
 from .works import PROGRESS, Work
 
@@ -38,12 +40,18 @@ def begin(array: Any, reduction: str, name: str) -> Any:
 
 
 def finish(array: Any) -> Any:
-    """The array that `begin` gave, when it holds the result; a copy of one that no exchange was begun for."""
+    """The array that `begin` gave, when it holds the result; a copy of any other one, while nothing is under way.
+
+    Raises:
+        GraphError: Exchanges are under way, and this is the result of none of them.
+    """
     _, work = _PENDING.pop(array.ctypes.data, (None, None))
-    if work is None:
-        return array.copy()
-    work.wait()
-    return array
+    if work is not None:
+        work.wait()
+        return array
+    if any(not pending.is_done for _, pending in _PENDING.values()):
+        raise GraphError("a result of other processes is asked for that no exchange will bring")
+    return array.copy()
 
 
 def _forget() -> None:

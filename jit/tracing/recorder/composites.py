@@ -43,7 +43,7 @@ def record_composite(trace: RecordingTrace, op: Op, values: Sequence[Any]) -> An
         with context.standing_at(line):
             return dispatch.run(op, values)
 
-    line = context.user_source() if context.is_ours(op.body) else None  # looked for once, not for every part
+    line = context.user_source() if context.is_ours(op.body) else context.SOURCE.get()  # not for every part anew
     return record_over(trace, op.name, operands, attributes, run, is_itself)
 
 
