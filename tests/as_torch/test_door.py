@@ -152,6 +152,8 @@ try:
     dist.get_world_size()
 except RuntimeError as error:
     assert "init_process_group" in str(error)
+else:
+    raise AssertionError("nothing was begun")
 dist.init_process_group("gloo", rank=0, world_size=1)
 assert dist.get_world_size() == 1 and dist.is_initialized() and dist.new_group([0]).size() == 1
 parts = [torch.empty(2) for _ in range(dist.get_world_size())]
@@ -161,6 +163,10 @@ for put in (dist.all_gather_into_tensor, dist.reduce_scatter_tensor):
     target = torch.zeros(2)
     put(target, x.detach())
     assert target.tolist() == [1, 2]
+for put in (dist.all_gather_into_tensor, dist.all_to_all_single):
+    target = torch.zeros(1, 2)
+    put(target, x.detach() if put is dist.all_gather_into_tensor else x.detach()[None])
+    assert target.tolist() == [[1, 2]]
 for put in (dist.scatter, dist.reduce_scatter):
     target = torch.zeros(2)
     put(target, [x.detach()])
