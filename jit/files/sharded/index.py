@@ -91,9 +91,10 @@ def _parsed(table: Any) -> CheckpointIndex:
         for name, row in table["tensors"].items()
     }
     values = {name: StoredValue(_path(row["path"]), row["value"]) for name, row in table["values"].items()}
-    if any("/" in file or file not in table["files"] for file in {each.file for each in tensors.values()}):
+    files = dict(table["files"])
+    if any(each.file not in files for each in tensors.values()) or any(FilePath(name).name != name for name in files):
         raise ValueError("it names a file that is not in the checkpoint")
-    return CheckpointIndex(tensors, values, dict(table["files"]))
+    return CheckpointIndex(tensors, values, files)
 
 
 def _path(steps: list[Any]) -> Path:
