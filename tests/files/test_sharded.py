@@ -176,7 +176,7 @@ def test_calls_that_mean_nothing_are_refused(tmp_path, call, message):
     assert isinstance(caught.value, (UsageError, faults.FileError, TypeError))
 
 
-@pytest.mark.parametrize("damage", ["cut", "gone", "index", "version", "elsewhere", "other"])
+@pytest.mark.parametrize("damage", ["cut", "gone", "index", "version", "elsewhere", "beside", "other"])
 def test_damage_is_noticed(folder, damage):
     index = json.loads((folder / "index.json").read_text())
     part = folder / next(iter(index["files"]))
@@ -186,6 +186,11 @@ def test_damage_is_noticed(folder, damage):
         part.unlink()
     elif damage == "other":
         jit.save({"net.layer.0": jit.ones(3, 1)}, part)
+    elif damage == "beside":  # a file that holds nothing that is wanted, and stands outside of the folder
+        outside = folder.parent / "outside.safetensors"
+        jit.save({"x": jit.ones(1)}, outside)
+        index["files"][f"../{outside.name}"] = outside.stat().st_size
+        (folder / "index.json").write_text(json.dumps(index))
     else:
         text = {"index": "{", "version": json.dumps({**index, "version": 99})}
         index["tensors"]["net.layer.0"]["file"] = "../" + part.name
