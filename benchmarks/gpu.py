@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -131,11 +131,11 @@ PEERS: dict[str, Callable[[Workload, list[Any]], Program]] = {
 # -- timings -------------------------------------------------------------------------------------------------------
 
 
-def measured(name: str) -> str:
+def measured(name: str, peers: Sequence[str]) -> str:
     """A row of the table: the times of all peers on a workload, or what is wrong with them."""
     work = ALL[name]
     arrays = work.inputs(np.random.default_rng(0))
-    programs, errors = _programs(work, arrays)
+    programs, errors = _programs(work, arrays, peers)
     times = _interleaved(programs)
     if "jit" not in times:
         return f"| {name} | {errors.get('jit', 'jit cannot do it')} | | | | |"
@@ -148,14 +148,16 @@ def measured(name: str) -> str:
     return f"| {name} | {quantity(own, 's')} | {launch} | {limit} | {own / best:.2f} | {ratios}{wrong} |"
 
 
-def _programs(work: Workload, arrays: list[Any]) -> tuple[dict[str, Program], dict[str, str]]:
+def _programs(
+    work: Workload, arrays: list[Any], peers: Sequence[str]
+) -> tuple[dict[str, Program], dict[str, str]]:
     """The programs that give the right result, and what is wrong with the others."""
     found: dict[str, Program] = {}
     errors: dict[str, str] = {}
     expected: Any = None
-    for name, make in PEERS.items():
+    for name in peers:
         try:
-            program = make(work, arrays)
+            program = PEERS[name](work, arrays)
             for _ in range(4):  # what compiles late compiles now
                 result = program.call()
             given = program.fetch(result)
@@ -283,16 +285,22 @@ def main() -> int:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", action="append", metavar="WORKLOAD", help="measure this workload (repeatable)")
+    parser.add_argument("--peer", action="append", choices=[*PEERS], help="compare with this peer alone (repeatable)")
     parser.add_argument("--report", metavar="FILE", help="run the tests and the checker, too, and write a report")
     parser.add_argument("--graphs", action="store_true", help="measure calls of a CUDA graph alone")
-    parser.add_argument("--child", help=argparse.SUPPRESS)
+    parser.add_argument("--child", nargs="+", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.child or options.graphs:
-        print(captured() if options.graphs else measured(options.child))
+    if options.graphs:
+        print(captured())
+        return 0
+    peers = [*dict.fromkeys([*(options.peer or PEERS), "jit"])]
+    if options.child:
+        for name in options.child:
+            print(measured(name, peers), flush=True)
         return 0
     if unknown := [name for name in options.only or () if name not in ALL]:
         parser.error(f"there is no workload {unknown[0]!r}: choose from {', '.join(ALL)}")
-    parts = [_timings(options.only or list(ALL))]
+    parts = [_timings(options.only or list(ALL), peers)]
     if options.report:
         parts.insert(0, _ran("This machine", [sys.executable, "-m", "jit", "doctor"]))
         parts.append(_ran("Calls of a CUDA graph", [sys.executable, "-m", "benchmarks.gpu", "--graphs"]))
@@ -302,16 +310,34 @@ def main() -> int:
     return 0
 
 
-def _timings(names: Sequence[str]) -> str:
-    """The table, each row from a process of its own; printed as it grows."""
+def _timings(names: Sequence[str], peers: Sequence[str]) -> str:
+    """The table, printed as it grows; one process measures all, and another one goes on where it dies."""
     print(HEAD.strip(), flush=True)
-    rows = []
-    for name in names:
-        command = [sys.executable, "-m", "benchmarks.gpu", "--child", name]
-        done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ))
-        rows.append(done.stdout.strip() or f"| {name} | exit {done.returncode}: {done.stderr.strip()[-120:]} | | | | |")
-        print(rows[-1], flush=True)
+    rows: list[str] = []
+    chosen = [word for peer in peers for word in ("--peer", peer)]
+    while left := names[len(rows) :]:
+        command = [sys.executable, "-m", "benchmarks.gpu", *chosen, "--child", *left]
+        with tempfile.TemporaryFile("w+") as errors:
+            with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True) as child:
+                found = _echoed(child)
+            errors.seek(0)
+            said = errors.read()
+        rows += found
+        if len(found) < len(left):
+            rows.append(f"| {left[len(found)]} | exit {child.returncode}: {' '.join(said.split())[-120:]} | | | | |")
+            print(rows[-1], flush=True)
     return f"\n## Timings\n{HEAD}\n" + "\n".join(rows) + "\n"
+
+
+def _echoed(child: subprocess.Popen[str]) -> list[str]:
+    """The rows that a process prints, printed as they come."""
+    assert child.stdout is not None
+    rows = []
+    for line in child.stdout:
+        if line.startswith("| "):
+            rows.append(line.strip())
+            print(rows[-1], flush=True)
+    return rows
 
 
 if __name__ == "__main__":
