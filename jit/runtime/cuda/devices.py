@@ -12,8 +12,9 @@ from jit.ir.devices import announce
 from jit.ir.errors import Error, UsageError
 
 from ..arrays import libraries
-from ..arrays.array_math import ArrayMath
+from ..arrays.arrays import with_known_dtype
 from ..arrays.philox import Philox
+from .cuda_math import CudaMath
 from .driver import CudaDriver, driver_error, out_of_memory
 from .memory import peak_memory, pinned
 
@@ -88,7 +89,7 @@ class CudaLibrary:
     ) -> None:  # fmt: skip
         self.device = f"cuda:{index}"
         self.array: Any = module.ndarray
-        self.math = ArrayMath(module, special, lapack, Philox(module, BLOCKS_AT_ONCE))
+        self.math = CudaMath(module, special, lapack, Philox(module, BLOCKS_AT_ONCE))
         self.module = module
         """`cupy`, or what stands for it."""
         self._place, self._driver = place, driver
@@ -240,7 +241,7 @@ def _opened(index: int, simulated: bool) -> CudaLibrary:
         cupy, special, linalg = _cupy(), *_of_scipy()
         driver = CudaDriver(cupy)
         made = CudaLibrary(index, cupy, special, linalg, cupy.cuda.Device, lambda: driver)
-    libraries.add_library(made.array, lambda array: _opened(array.device.id, simulated), lambda array: array.get())
+    libraries.add_library(made.array, lambda array: _opened(array.device.id, simulated), lambda array: with_known_dtype(array.get()))
     return made
 
 
