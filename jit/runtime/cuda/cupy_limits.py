@@ -65,7 +65,7 @@ REFUSED_BY = {
     "partition": {"kind", "order"}, "argpartition": {"kind", "order"}, "clip": {"min", "max"}, "reshape": {"shape"},
     "astype": {"casting"}, "count_nonzero": {"keepdims"}, "indices": {"sparse"}, "unique": {"sorted"},
     "trim_zeros": {"axis"}, "unpackbits": {"count"}, "matrix_rank": {"A"},
-    **dict.fromkeys(("concatenate", "concat", "stack"), {"arrays"}),
+    "concatenate": {"arrays"}, "concat": {"arrays"}, "stack": {"arrays"},
     **{f"{way}{dims}": {"out"} for way in ("fft", "ifft", "rfft", "irfft") for dims in ("", "2", "n")},
 }  # fmt: skip
 """Further arguments that a function does not take."""
@@ -97,8 +97,8 @@ OF_ARRAYS = frozenset(("lexsort", "choose"))
 """Functions that take a single array where numpy's take a list of several."""
 
 
-def refuse(function: Any, args: Sequence[Any], kwargs: dict[str, Any], array: type) -> None:
-    """TypeError, as a rule, if CuPy refuses this call of a function of numpy's, or of a method of an array's or ufunc's.
+def refuse(function: Any, args: Sequence[Any], kwargs: dict[str, Any], array: type[Any]) -> None:
+    """Raise, TypeError as a rule, if CuPy refuses this call of a function of numpy's or of a method.
 
     Args:
         function: The function, or bound method.
@@ -132,7 +132,7 @@ def _refuse_method(ufunc: str, method: str, args: Sequence[Any]) -> None:
         raise TypeError(f"{ufunc}.at takes no {args[0].dtype} on the simulated device")
 
 
-def _refuse_operands(name: str, args: Sequence[Any], is_ufunc: bool, array: type) -> None:
+def _refuse_operands(name: str, args: Sequence[Any], is_ufunc: bool, array: type[Any]) -> None:
     if is_ufunc and any(isinstance(value, (list, tuple)) for value in args):
         raise TypeError(f"{name} takes no lists on the simulated device")
     if name in JOINING and not all(isinstance(item, array) for item in args[0]):
@@ -145,7 +145,7 @@ def _refuse_operands(name: str, args: Sequence[Any], is_ufunc: bool, array: type
         raise ValueError("expm takes one matrix on the simulated device")
 
 
-def refuse_key(key: Any, array: type) -> None:
+def refuse_key(key: Any, array: type[Any]) -> None:
     """TypeError if CuPy refuses to index by lists in which there are arrays."""
     for part in key if isinstance(key, tuple) else (key,):
         if isinstance(part, list) and any(isinstance(item, array) for item in part):

@@ -241,8 +241,13 @@ def _opened(index: int, simulated: bool) -> CudaLibrary:
         cupy, special, linalg = _cupy(), *_of_scipy()
         driver = CudaDriver(cupy)
         made = CudaLibrary(index, cupy, special, linalg, cupy.cuda.Device, lambda: driver)
-    libraries.add_library(made.array, lambda array: _opened(array.device.id, simulated), lambda array: with_known_dtype(array.get()))
+    libraries.add_library(made.array, lambda array: _opened(array.device.id, simulated), _fetched)
     return made
+
+
+def _fetched(array: Any) -> Any:
+    """A copy for numpy. CuPy's places are of C's `long long`, which is another dtype object than numpy's int64."""
+    return with_known_dtype(array.get())
 
 
 def is_open() -> bool:
