@@ -34,6 +34,9 @@ class ArrayLibrary(Protocol):
     def current(self) -> AbstractContextManager[Any]:
         """A block in which arrays are made on the device."""
 
+    def is_current(self) -> bool:
+        """Whether arrays are made on the device anyway."""
+
     def taken(self, value: Any) -> Any:
         """A number, or an array of any device, as an array here; itself if it is here."""
 
@@ -67,6 +70,10 @@ class HostLibrary:
     def current(self) -> AbstractContextManager[Any]:
         """Nothing: there is one CPU."""
         return nullcontext()
+
+    def is_current(self) -> bool:
+        """True: there is one CPU."""
+        return True
 
     def taken(self, value: Any) -> Any:
         """A number, or an array of any device, as a numpy array; itself if it is one."""

@@ -187,6 +187,10 @@ class MetaLibrary:
         """Nothing: there is one such device."""
         return nullcontext()
 
+    def is_current(self) -> bool:
+        """True: there is one such device."""
+        return True
+
     def taken(self, value: Any) -> Any:
         """An array like a number, or an array of any device, without elements; itself if it is here."""
         if isinstance(value, MetaArray):

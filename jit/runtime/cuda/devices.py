@@ -126,9 +126,10 @@ class CudaLibrary:
         return True
 
     def borrowed(self, lender: Any, copy: bool | None) -> Any:
-        """An array of memory here that an object, or a capsule of it, lends by DLPack; `copy` is passed on to it."""
+        """An array of memory here that an object, or a capsule of it, lends by DLPack; of a copy of it, if that is asked for."""
         with self.current():
-            return self.module.from_dlpack(lender, copy=copy)
+            shared = self.module.from_dlpack(lender)
+            return shared.copy() if copy else shared  # CuPy is asked for no copy: it makes none on a GPU
 
     def kernel(self, nest: Any) -> Callable[[Sequence[Any], Sequence[Any]], None]:
         """A nest compiled for this GPU: fills outputs, given inputs; CompileError if there is no code for it."""
@@ -240,7 +241,7 @@ def _opened(index: int, simulated: bool) -> CudaLibrary:
         cupy, special, linalg = _cupy(), *_of_scipy()
         driver = CudaDriver(cupy)
         made = CudaLibrary(index, cupy, special, linalg, cupy.cuda.Device, lambda: driver)
-    libraries.add_library(made.array, lambda array: _opened(array.device.id, simulated), lambda array: array.get())
+    libraries.add_library(made.array, lambda array: _opened(array.data.device_id, simulated), lambda array: array.get())
     return made
 
 
