@@ -8,8 +8,9 @@
 The peers are torch eager, torch.compile and jax on the same GPU; one that is not installed is left out. They take
 turns. A measurement queues as many calls as last a few milliseconds and waits once, as programs do; *launch* is the
 time on the clock until a call returns, without waiting for its result. *Of copy* is the time in which a copy on the GPU
-moves the bytes that the workload has to move, relative to jit's. What fails is a line of the report, and ends nothing
-else.
+moves the bytes that the workload has to move, relative to jit's. *Kernels* is how long the GPU is busy with a call, as
+torch's profiler reads it off the driver, of jit and of the peer that keeps it busy for the shortest time; a call takes
+longer where the CPU is slower at queueing it. What fails is a line of the report, and ends nothing else.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ from benchmarks.workloads import WORKLOADS, Workload
 ALL = {**WORKLOADS, **GPU_WORKLOADS}
 
 ROUNDS = 15
+CALLS_PROFILED = 10
+"""The calls whose kernels are summed up."""
 HALF_TOLERANCE = 2e-2
 """The difference, relative to the largest element, up to which results of 16-bit floats are the same."""
 SECONDS = 0.005
@@ -138,14 +141,17 @@ def measured(name: str, peers: Sequence[str]) -> str:
     programs, errors = _programs(work, arrays, peers)
     times = _interleaved(programs)
     if "jit" not in times:
-        return f"| {name} | {errors.get('jit', 'jit cannot do it')} | | | | |"
+        return f"| {name} | {errors.get('jit', 'jit cannot do it')} | | | | | |"
     own, others = times["jit"], {peer: t for peer, t in times.items() if peer != "jit"}
     best = min(others.values(), default=float("nan"))
-    limit = f"{_copy_time(work.bytes) / own:.2f}" if work.bytes else "-"
+    busy = {peer: _busy_time(program) for peer, program in programs.items()}
+    least = min((t for peer, t in busy.items() if peer != "jit"), default=float("nan"))
+    limit = f"{_copy_time(work.bytes) / min(own, busy['jit'] or own):.2f}" if work.bytes else "-"
     ratios = ", ".join(f"{peer} {t / own:.2f}" for peer, t in sorted(others.items(), key=lambda item: item[1]))
     wrong = "".join(f"; {peer}: {error}" for peer, error in errors.items())
     launch = quantity(_launch_time(programs["jit"]), "s")
-    return f"| {name} | {quantity(own, 's')} | {launch} | {limit} | {own / best:.2f} | {ratios}{wrong} |"
+    kernels = f"{quantity(busy['jit'], 's')}, {quantity(least, 's')}" if busy["jit"] else "-"
+    return f"| {name} | {quantity(own, 's')} | {launch} | {kernels} | {limit} | {own / best:.2f} | {ratios}{wrong} |"
 
 
 def _programs(
@@ -202,6 +208,21 @@ def _launch_time(program: Program) -> float:
         program.call()
         found.append(time.perf_counter() - start)
     return statistics.median(found)
+
+
+def _busy_time(program: Program) -> float:
+    """The seconds for which a call keeps the GPU busy; 0 where torch is not there to tell."""
+    try:
+        profiler = importlib.import_module("torch.profiler")
+    except ImportError:
+        return 0.0
+    program.wait()
+    with profiler.profile(activities=[profiler.ProfilerActivity.CUDA], acc_events=True) as profile:
+        for _ in range(CALLS_PROFILED):
+            program.call()
+        program.wait()
+    on_gpu = [event for event in profile.events() if str(event.device_type).endswith("CUDA")]
+    return float(sum(event.time_range.elapsed_us() for event in on_gpu)) / CALLS_PROFILED * 1e-6
 
 
 def _copy_time(moved: int) -> float:
@@ -267,8 +288,8 @@ def _cpu_time(work: Callable[[], Any]) -> float:
 # -- the report ----------------------------------------------------------------------------------------------------
 
 HEAD = """
-| workload | jit | launch | of copy | jit / best | the others, relative to jit |
-| --- | --- | --- | --- | --- | --- |"""
+| workload | jit | launch | kernels: jit, best other | of copy | jit / best | the others, relative to jit |
+| --- | --- | --- | --- | --- | --- | --- |"""
 
 
 def _ran(title: str, command: Sequence[str]) -> str:
@@ -324,7 +345,7 @@ def _timings(names: Sequence[str], peers: Sequence[str]) -> str:
             said = errors.read()
         rows += found
         if len(found) < len(left):
-            rows.append(f"| {left[len(found)]} | exit {child.returncode}: {' '.join(said.split())[-120:]} | | | | |")
+            rows.append(f"| {left[len(found)]} | exit {child.returncode}: {' '.join(said.split())[-120:]} | | | | | |")
             print(rows[-1], flush=True)
     return f"\n## Timings\n{HEAD}\n" + "\n".join(rows) + "\n"
 
