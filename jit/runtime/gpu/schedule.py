@@ -114,6 +114,8 @@ class Grid:
     """The turns of the innermost loop over a row whose loads go ahead, see Note [Loads go ahead]."""
     capacity: int = 0
     """The points of a row that shared memory has room for, 0 if nothing stays there; see Note [A row is read once]."""
+    piece: int = BLOCK
+    """The turns that a team takes at a time, where a row is but one loop."""
 
     @property
     def lanes(self) -> int:
@@ -200,18 +202,47 @@ def _points(nest: Nest, loops: Loops, dialect: Dialect, multiprocessors: int) ->
     """A thread for each vector, or teams of them if there are few."""
     side = _side(nest, loops)
     vectors = _vectors(nest, loops) if side > 1 else 1
-    extents = loops.extents[: loops.parallel]
-    counts = tuple(-(-n // side) if loop == loops.lane else n for loop, n in enumerate(extents))
-    units = math.prod(counts)
+    counts = _vectors_along(loops, side)
     many = loops.reduced and not is_contraction(nest)
     ahead = _ahead(nest, loops.extents[-1], side, 2 if side > 1 else 1) if many else 1
     if many:
-        group = _power_of_two(units, dialect.warp)
-        teams = _teams(nest, loops, dialect, -(-units // group), group, side)
+        groups = _groups(loops, side, dialect)
+        teams, piece = _teams(nest, loops, dialect, groups, side, ahead)
         if teams > 1:
-            return Grid("columns", -(-units // group), group * teams, counts, group, teams, side, 1, ahead)
-    blocks = least(-(-units // (THREADS * vectors)), BLOCKS * multiprocessors)
+            threads = groups.threads * teams
+            return Grid("columns", groups.count, threads, counts, groups.threads, teams, side, 1, ahead, 0, piece)
+    blocks = least(-(-math.prod(counts) // (THREADS * vectors)), BLOCKS * multiprocessors)
     return Grid("points", blocks, THREADS, counts, 1, 1, side, vectors, ahead)
+
+
+class Groups(NamedTuple):
+    """The groups of threads, each of which reduces a row, or some that lie side by side."""
+
+    count: int
+    threads: int
+    """The threads of a group."""
+    rows: int
+    """The rows of a group."""
+
+
+def groups_of(nest: Nest, loops: Loops, dialect: Dialect) -> Groups:
+    """The groups of threads that share the rows of a nest, before there are teams of them."""
+    if loops.along_row:
+        return Groups(math.prod(loops.extents[: loops.parallel]), dialect.warp, 1)
+    return _groups(loops, _side(nest, loops), dialect)
+
+
+def _groups(loops: Loops, side: int, dialect: Dialect) -> Groups:
+    """Threads of neighbouring vectors."""
+    units = math.prod(_vectors_along(loops, side))
+    threads = _power_of_two(units, dialect.warp)
+    return Groups(-(-units // threads), threads, threads * side)
+
+
+def _vectors_along(loops: Loops, side: int) -> tuple[int, ...]:
+    """The vectors of `side` points along each parallel loop."""
+    extents = loops.extents[: loops.parallel]
+    return tuple(-(-n // side) if loop == loops.lane else n for loop, n in enumerate(extents))
 
 
 @estimating()
@@ -222,20 +253,24 @@ def _ahead(nest: Nest, turns: int, lanes: int, times: int = 1) -> int:
 
 
 @estimating()
-def _teams(nest: Nest, loops: Loops, dialect: Dialect, groups: int, group: int, lanes: int, turn: int = 1) -> int:
-    """The teams of a row, see Note [Teams]: 1 if so many groups of threads are enough.
+def _teams(
+    nest: Nest, loops: Loops, dialect: Dialect, groups: Groups, lanes: int, ahead: int, turn: int = 1
+) -> tuple[int, int]:
+    """(the teams of a row, the turns of a piece), see Note [Teams]: one team if so many groups are enough.
 
     What teams come to has to find room in shared memory: `lanes` numbers of each thread for each accumulator.
     """
     if is_contraction(nest):
-        return 1
+        return 1, BLOCK
     outermost, most = loops.extents[loops.parallel], MOST_TEAMS
-    pieces = outermost if loops.reduced > 1 else -(-outermost // (BLOCK * turn))
+    turns = -(-outermost // turn)
+    pieces = outermost if loops.reduced > 1 else -(-turns // ahead)
     if nest.scans:
-        most, pieces = SCAN_TEAMS, -(-outermost // turn) if turn > 1 and _scans_alone(nest) else 1
-    room = dialect.held_bytes // (group * lanes * _accumulators(nest) * WORD)
-    useful = min(_power_of_two(pieces), _power_of_two(max(ENOUGH // (groups * group), 1)))
-    return min(useful, most, MOST_THREADS // group, 1 << max(room, 1).bit_length() - 1)
+        most, pieces = SCAN_TEAMS, turns if turn > 1 and _scans_alone(nest) else 1
+    room = dialect.held_bytes // (groups.threads * lanes * _accumulators(nest) * WORD)
+    useful = min(_power_of_two(pieces), _power_of_two(max(ENOUGH // (groups.count * groups.threads), 1)))
+    teams = min(useful, most, MOST_THREADS // groups.threads, 1 << max(room, 1).bit_length() - 1)
+    return teams, min(max(_power_of_two(-(-turns // teams)), ahead), BLOCK)
 
 
 def _accumulators(nest: Nest) -> int:
@@ -272,12 +307,13 @@ def _rows(nest: Nest, loops: Loops, dialect: Dialect) -> Grid:
     several = turn // group
     ahead = _ahead(nest, -(-row // turn), several, 2 if LONG_ROW < row <= BLOCK * turn else 1)
     rows, capacity = _held(nest, loops, dialect, group, turn * ahead)
-    teams = 1 if capacity else _teams(nest, loops, dialect, math.prod(counts), group, several, turn)
+    groups = Groups(math.prod(counts), group, 1)
+    teams, piece = (1, BLOCK) if capacity else _teams(nest, loops, dialect, groups, several, ahead, turn)
     if group * teams < dialect.warp:
         teams = 1
     rows = rows if teams == 1 else 1
-    blocks = -(-math.prod(counts) // rows)
-    return Grid("rows", blocks, rows * group * teams, counts, group, teams, 1, several, ahead, capacity)
+    blocks = -(-groups.count // rows)
+    return Grid("rows", blocks, rows * group * teams, counts, group, teams, 1, several, ahead, capacity, piece)
 
 
 def _held(nest: Nest, loops: Loops, dialect: Dialect, group: int, stride: int) -> tuple[int, int]:
