@@ -14,8 +14,9 @@ Note [Where threads run]
             If some array does not begin at a multiple of 16 bytes, lanes are read one by one, as in the last vector.
             No more blocks run than `BLOCKS` for each multiprocessor; they stride over the rest.
     rows:   the row is what lies side by side: a warp or less shares a row, and a block has several rows. The lanes of a
-            turn are those of the CPU (Note [The tree of a sum]), so a sum has the same bits; a thread takes several of
-            them if there are more lanes than threads in a warp, and rows shorter than a turn have fewer threads:
+            turn are those of the CPU (Note [The tree of a sum]), so the sum of a row without teams has the same bits; a
+            thread takes several of them if there are more lanes than threads in a warp, and rows shorter than a turn
+            have fewer threads:
 
                 lane          0 1 2 ... 31 32 33 ... 63
                 thread        0 1 2 ... 31  0  1 ... 31
@@ -32,13 +33,15 @@ Note [Where threads run]
 
 Note [Teams]
     Where there are too few rows to keep a GPU busy, several teams of a block share one. They take the turns of its
-    outermost loop or, if it has but one, pieces of `BLOCK` turns, and what each comes to is joined in the order of the
-    row, in shared memory. That is how the CPU cuts sums, so these have the same bits. Products, sums of logarithms
-    and sums beside other reductions are not cut there, so they may be rounded otherwise. The sum of a whole array is
-    two kernels, since it was cut before it came here (Note [Blocks of a row]).
+    outermost loop or, if it has but one, pieces of it: short ones, of at least as many turns as have their loads under
+    way at once, since a thread that goes on for long is what the others wait for. What each comes to is joined by the
+    first team in the order of the row, in shared memory. So floating-point sums and products of rows that teams share
+    are rounded otherwise than the CPU's; all else has the same bits, and so have sums of rows that are many.
+    Where even teams would leave most of a GPU idle, a row is cut before it comes here (Note [Pieces for blocks] in
+    `pieces`): the sum of a whole array is two kernels.
 
     The teams of a scan take its turns. Each finds the running values within its turn, and from the results of all
-    teams what came before it, in their order: also as on the CPU.
+    teams what came before it, in their order: as on the CPU.
 
 Note [Divisions by numbers known at launch]
     A thread finds its place along n loops by n - 1 divisions, which GPUs have no instruction for. The launch passes two
@@ -215,7 +218,8 @@ def _points(nest: Nest, loops: Loops, dialect: Dialect, multiprocessors: int) ->
     return Grid("points", blocks, THREADS, counts, 1, 1, side, vectors, ahead)
 
 
-class Groups(NamedTuple):
+@dataclass(frozen=True)
+class Groups:
     """The groups of threads, each of which reduces a row, or some that lie side by side."""
 
     count: int
@@ -270,7 +274,13 @@ def _teams(
     room = dialect.held_bytes // (groups.threads * lanes * _accumulators(nest) * WORD)
     useful = min(_power_of_two(pieces), _power_of_two(max(ENOUGH // (groups.count * groups.threads), 1)))
     teams = min(useful, most, MOST_THREADS // groups.threads, 1 << max(room, 1).bit_length() - 1)
-    return teams, min(max(_power_of_two(-(-turns // teams)), ahead), BLOCK)
+    return teams, _piece(int(turns), teams, ahead)
+
+
+def _piece(turns: int, teams: int, ahead: int) -> int:
+    """The turns of a piece: so many that all teams have as many pieces, in whole batches of loads."""
+    rounds = -(-turns // (teams * BLOCK))
+    return -(-turns // (teams * rounds * ahead)) * ahead
 
 
 def _accumulators(nest: Nest) -> int:

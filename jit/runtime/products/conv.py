@@ -299,11 +299,11 @@ class ConvolutionWork(Work):
     @property
     def _shares(self) -> int:
         """The number of shares of a panel, see Note [Few filters]
-            To lay out a patch takes as long as to multiply it with two or three filters. Where filters are few, vectors are
-            loaded from the image each time, and what is kept of a panel in the cache is only where each tap sees it: for each
-            vector and segment the distance and the lanes. The order of multiply-adds is the same, so each bit is.
+    To lay out a patch takes as long as to multiply it with two or three filters. Where filters are few, vectors are
+    loaded from the image each time, and what is kept of a panel in the cache is only where each tap sees it: for each
+    vector and segment the distance and the lanes. The order of multiply-adds is the same, so each bit is.
 
-        Note [Shares]; one if the work is done in tiles."""
+Note [Shares]; one if the work is done in tiles."""
         return 1 if self.widest < _UNLIMITED else max(min(_SHARES, self.filters // tile_sizes()[0]), 1)
 
     @property

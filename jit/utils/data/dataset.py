@@ -222,7 +222,9 @@ class Subset(Dataset[T_co]):
         return len(self.indices)
 
 
-def random_split(dataset: Samples, lengths: Sequence[float], generator: Generator | None = None) -> list[Subset[Any]]:
+def random_split(
+    dataset: Samples, lengths: Sequence[float], generator: Generator | None = None
+) -> list[Subset[Any]]:
     """Parts of a data set that have no sample in common, drawn at random.
 
     Args:
