@@ -102,7 +102,7 @@ class StretchPlaces:
         return MemoryBlock("temporary", nbytes, offset=self._taken(nbytes, self._users[value]))
 
     def _taken(self, nbytes: int, last: Node) -> int:
-        """Where memory of the arena begins, or its slot, which is given back behind a node."""
+        """The beginning of memory in the arena, or its slot, which is given back behind a node."""
         offset = self._arena.take(nbytes)
         self._ending.setdefault(last, []).append(offset)
         return offset

@@ -44,7 +44,7 @@ from ..targets.target import Target
 from .exchange import BlockExchange
 from .math import GridMath
 from .memory import DeviceMemory
-from .schedule import SQUARE, SQUARE_ROWS, TILE, Grid, crossing, lies_along, shared
+from .schedule import REGISTERS, SQUARE, SQUARE_ROWS, THREADS, TILE, Grid, crossing, lies_along, shared
 
 
 class GridMachine:
@@ -76,7 +76,7 @@ class GridMachine:
         self._everywhere(lambda: self._compute(lowering))
         numbers: tuple[tuple[Hashable, ...], ...] = tuple(self.memory.numbers)  # type: ignore[arg-type]
         lines = [
-            f"define {self.dialect.convention} void @kernel({self._parameters(len(numbers))}) {{",
+            f"define {self.dialect.convention} void @kernel({self._parameters(len(numbers))}) {self._bound()} {{",
             "entry:",
             *self.dialect.prologue,
             "store i32 0, ptr %status",
@@ -106,6 +106,11 @@ class GridMachine:
         data = self.dialect.parameter.format(type=f"[{buffers} x ptr]", name="data")
         geometry = self.dialect.parameter.format(type=f"[{max(numbers, 1)} x i64]", name="geometry")
         return f"{data}, {geometry}, ptr align 4 %errors"
+
+    def _bound(self) -> str:
+        """The attribute of large blocks, which cannot be launched if they take more registers than there are."""
+        registers = REGISTERS // self.grid.threads
+        return self.dialect.bound.format(registers=registers) if self.grid.threads > THREADS else ""
 
     def _shared_memory(self) -> list[str]:
         size = max(self.exchange.bytes, self.memory.held_bytes)

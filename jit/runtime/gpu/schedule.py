@@ -92,6 +92,8 @@ WORD = 8
 """The bytes of a number that threads exchange."""
 MOST_THREADS = 1024
 """The most threads of a block."""
+REGISTERS = 1 << 16
+"""The registers of a block."""
 VECTORS = 4
 """Vectors that a thread has under way at once."""
 
@@ -219,7 +221,7 @@ def _points(nest: Nest, loops: Loops, dialect: Dialect, multiprocessors: int) ->
 
 
 @dataclass(frozen=True)
-class Groups:
+class RowGroups:
     """The groups of threads, each of which reduces a row, or some that lie side by side."""
 
     count: int
@@ -229,18 +231,18 @@ class Groups:
     """The rows of a group."""
 
 
-def groups_of(nest: Nest, loops: Loops, dialect: Dialect) -> Groups:
+def groups_of(nest: Nest, loops: Loops, dialect: Dialect) -> RowGroups:
     """The groups of threads that share the rows of a nest, before there are teams of them."""
     if loops.along_row:
-        return Groups(math.prod(loops.extents[: loops.parallel]), dialect.warp, 1)
+        return RowGroups(math.prod(loops.extents[: loops.parallel]), dialect.warp, 1)
     return _groups(loops, _side(nest, loops), dialect)
 
 
-def _groups(loops: Loops, side: int, dialect: Dialect) -> Groups:
+def _groups(loops: Loops, side: int, dialect: Dialect) -> RowGroups:
     """Threads of neighbouring vectors."""
     units = math.prod(_vectors_along(loops, side))
     threads = _power_of_two(units, dialect.warp)
-    return Groups(-(-units // threads), threads, threads * side)
+    return RowGroups(-(-units // threads), threads, threads * side)
 
 
 def _vectors_along(loops: Loops, side: int) -> tuple[int, ...]:
@@ -258,7 +260,7 @@ def _ahead(nest: Nest, turns: int, lanes: int, times: int = 1) -> int:
 
 @estimating()
 def _teams(
-    nest: Nest, loops: Loops, dialect: Dialect, groups: Groups, lanes: int, ahead: int, turn: int = 1
+    nest: Nest, loops: Loops, dialect: Dialect, groups: RowGroups, lanes: int, ahead: int, turn: int = 1
 ) -> tuple[int, int]:
     """(the teams of a row, the turns of a piece), see Note [Teams]: one team if so many groups are enough.
 
@@ -273,7 +275,8 @@ def _teams(
         most, pieces = SCAN_TEAMS, turns if turn > 1 and _scans_alone(nest) else 1
     room = dialect.held_bytes // (groups.threads * lanes * _accumulators(nest) * WORD)
     useful = min(_power_of_two(pieces), _power_of_two(max(ENOUGH // (groups.count * groups.threads), 1)))
-    teams = min(useful, most, MOST_THREADS // groups.threads, 1 << max(room, 1).bit_length() - 1)
+    threads = max(MOST_THREADS // _power_of_two(_accumulated_words(nest)), dialect.warp)
+    teams = max(min(useful, most, threads // groups.threads, 1 << max(room, 1).bit_length() - 1), 1)
     return teams, _piece(int(turns), teams, ahead)
 
 
@@ -287,6 +290,12 @@ def _accumulators(nest: Nest) -> int:
     """The most numbers that a step accumulates."""
     found = ([MONOIDS[r.monoid].width for r in step.results if isinstance(r, Reduce)] for step in nest.steps)
     return max(1, *map(sum, found))
+
+
+def _accumulated_words(nest: Nest) -> int:
+    """The most registers of 4 bytes that a step accumulates for each of its points: large blocks have few of them."""
+    reduces = ([r for r in step.results if isinstance(r, Reduce)] for step in nest.steps)
+    return max(1, *(sum(MONOIDS[r.monoid].width * -(-r.dtype.itemsize // 4) for r in each) for each in reduces))
 
 
 def _scans_alone(nest: Nest) -> bool:
@@ -317,7 +326,7 @@ def _rows(nest: Nest, loops: Loops, dialect: Dialect) -> Grid:
     several = turn // group
     ahead = _ahead(nest, -(-row // turn), several, 2 if LONG_ROW < row <= BLOCK * turn else 1)
     rows, capacity = _held(nest, loops, dialect, group, turn * ahead)
-    groups = Groups(math.prod(counts), group, 1)
+    groups = RowGroups(math.prod(counts), group, 1)
     teams, piece = (1, BLOCK) if capacity else _teams(nest, loops, dialect, groups, several, ahead, turn)
     if group * teams < dialect.warp:
         teams = 1

@@ -88,7 +88,7 @@ def can_be_cut(nest: Nest) -> bool:
 
 
 def passes_of(nest: Nest) -> int:
-    """How many steps go over a row."""
+    """The number of steps that go over a row."""
     return sum(step.inner for step in nest.steps)
 
 
