@@ -1,4 +1,4 @@
-"""Reductions of few long rows on a GPU: as stretches and CUDA graphs of several kernels, at fixed sizes and at others."""
+"""Reductions of few long rows on a GPU: stretches and CUDA graphs of several kernels, at fixed sizes and others."""
 
 from __future__ import annotations
 
