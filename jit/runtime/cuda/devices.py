@@ -20,7 +20,7 @@ from .memory import peak_memory, pinned
 if TYPE_CHECKING:
     from jit.ir.op import Op
 
-    from .launching import Driver
+    from .launching import CudaKernels, Driver
     from .products import CudaProducts
 
 SIMULATED = "JIT_CUDA"
@@ -133,13 +133,23 @@ class CudaLibrary:
 
     def kernel(self, nest: Any) -> Callable[[Sequence[Any], Sequence[Any]], None]:
         """A nest compiled for this GPU: fills outputs, given inputs; CompileError if there is no code for it."""
+        return self.kernels(nest)
+
+    def kernels(self, nest: Any) -> CudaKernels:
+        """The kernels that a nest is on this GPU: several, if its rows are cut; CompileError if there is no code."""
         from ..gpu.device import device_kernel
+        from ..gpu.pieces import in_pieces
         from ..targets.target import Target
-        from .launching import CudaKernel
+        from .launching import CudaKernel, CudaKernels
 
         architecture, multiprocessors = self.gpu
-        kernel = device_kernel(nest, Target.nvidia(architecture), multiprocessors)
-        return CudaKernel(kernel, self.driver, self.module)
+        target = Target.nvidia(architecture)
+        assert target.family.dialect is not None
+
+        def make(nest: Any) -> CudaKernel:
+            return CudaKernel(device_kernel(nest, target, multiprocessors), self.driver, self.module)
+
+        return CudaKernels(in_pieces(nest, target.family.dialect), make, self.module)
 
     def failure(self, error: Exception, what: str) -> Error | None:
         """The error of this package for one of CuPy's or CUDA's, met by `what`; None if it is none of these."""

@@ -12,6 +12,8 @@ from jit.ir.errors import CompileError
 
 from ..gpu.device import DeviceKernel
 from ..kernels.codegen import check_status
+from ..kernels.nest import Nest
+from ..kernels.split import Split
 from ..targets.target import Target
 from .driver import DriverFunctions
 
@@ -79,6 +81,31 @@ class CudaKernel:
         self._driver.launch(self.handle, blocks, self.device_kernel.grid.threads, arrays, geometry, errors)
         if self.may_fail:
             check_status(int(errors[0]))
+
+
+class CudaKernels:
+    """The kernels that a nest was split into: callable as one of them is.
+
+    Args:
+        work: What they compute.
+        make: Compiles a nest.
+        module: `cupy`, or what stands for it.
+    """
+
+    def __init__(self, work: Split, make: Callable[[Nest], CudaKernel], module: Any) -> None:
+        self.calls = [(make(call.nest), call.operands) for call in work.calls]
+        """Each with the numbers of its operands: inputs, outputs and temporaries are counted through."""
+        self.temporaries = work.temporaries
+        """The buffers that pass between them."""
+        self._module = module
+
+    def __call__(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        """Compute `outputs` from `inputs`."""
+        between = [self._module.empty(buffer.sizes, buffer.dtype.numpy) for buffer in self.temporaries]
+        arrays = [*inputs, *outputs, *between]
+        for kernel, operands in self.calls:
+            chosen, count = [arrays[i] for i in operands], len(kernel.device_kernel.nest.inputs)
+            kernel(chosen[:count], chosen[count:])
 
 
 _LOADED: WeakKeyDictionary[Driver, dict[tuple[Target, str], tuple[Any, bool]]] = WeakKeyDictionary()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -27,7 +28,7 @@ from ..plans.views import parts_of
 from .driver import out_of_memory
 from .launch_list import LaunchList
 from .launch_words import KernelLaunch, LaunchTables, OperandPlace
-from .launching import CudaKernel
+from .launching import CudaKernel, CudaKernels
 from .trial import graphs_work
 
 FAILED = 4
@@ -90,12 +91,21 @@ class StretchPlaces:
             block = self._block(value, geometry.numel * type_.dtype.itemsize)
             self.places[value] = ValuePlace(block, type_.dtype, geometry)
 
+    def between(self, node: Node, buffer: Buffer) -> OperandPlace:
+        """Memory that the kernels of a node hand each other."""
+        offset = self._taken(math.prod(buffer.sizes) * buffer.dtype.itemsize, node)
+        return OperandPlace(0, 0, offset) if self.slots else OperandPlace(0, offset)
+
     def _block(self, value: Value, nbytes: int) -> MemoryBlock:
         if value in self._outputs:
             return MemoryBlock("output", nbytes, self._outputs[value])
+        return MemoryBlock("temporary", nbytes, offset=self._taken(nbytes, self._users[value]))
+
+    def _taken(self, nbytes: int, last: Node) -> int:
+        """The beginning of memory in the arena, or its slot, which is given back behind a node."""
         offset = self._arena.take(nbytes)
-        self._ending.setdefault(self._users[value], []).append(offset)
-        return MemoryBlock("temporary", nbytes, offset=offset)
+        self._ending.setdefault(last, []).append(offset)
+        return offset
 
     def end(self, node: Node) -> None:
         """Take back what nobody reads after a node."""
@@ -158,20 +168,25 @@ class StretchKernels:
             if _is_view(node) and node.inputs[0] in places.places:
                 places.view(node)
             else:
-                launches.append(self._launch(node, places))
+                launches += self._launched(node, places)
             places.end(node)
         return launches, places
 
-    def _launch(self, node: Node, places: StretchPlaces) -> KernelLaunch:
+    def _launched(self, node: Node, places: StretchPlaces) -> list[KernelLaunch]:
+        """The launches that compute a node: several if the rows of its nest are cut."""
         body, inputs = _body_of(node)
         try:
             nest = group_nest(body, [Buffer.like(places.places[value].layout) for value in inputs])  # type: ignore[arg-type]
-            kernel: CudaKernel = self.library.kernel(nest)
+            kernels: CudaKernels = self.library.kernels(nest)
         except CompileError as error:
             raise StepDeclined(node, error) from error
         places.make(node)
         operands = [places.operand(value) for value in (*inputs, *node.outputs)]
-        return KernelLaunch(kernel, self._errors(kernel, node), operands, _sourced(node))
+        operands += [places.between(node, buffer) for buffer in kernels.temporaries]
+        return [
+            KernelLaunch(kernel, self._errors(kernel, node), [operands[number] for number in numbers], _sourced(node))
+            for kernel, numbers in kernels.calls
+        ]
 
     def _errors(self, kernel: CudaKernel, node: Node) -> OperandPlace:
         base = 1 + len(self.stretch.inputs) + len(self.stretch.outputs)
