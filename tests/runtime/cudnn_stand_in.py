@@ -1,4 +1,4 @@
-"""What stands for NVIDIA's package `cudnn` on the simulated device: graphs computed by numpy, and what cuDNN refuses."""
+"""What stands for NVIDIA's package `cudnn` on the simulated device: graphs that numpy computes, and refusals."""
 
 from __future__ import annotations
 
@@ -80,7 +80,9 @@ class StandInForCudnn:
 
     data_type = Enum("data_type", "FLOAT HALF BFLOAT16 DOUBLE")
     heur_mode = Enum("heur_mode", "A FALLBACK")
-    numerical_note = Enum("numerical_note", "TENSOR_CORE DOWN_CONVERT_INPUTS REDUCED_PRECISION_REDUCTION NONDETERMINISTIC")
+    numerical_note = Enum(
+        "numerical_note", "TENSOR_CORE DOWN_CONVERT_INPUTS REDUCED_PRECISION_REDUCTION NONDETERMINISTIC"
+    )
     cudnnGraphNotSupportedError = NotSupported  # noqa: N815 - its name
 
     def __init__(self, refuses: tuple[str, ...] = (), fails: bool = False) -> None:
@@ -93,6 +95,9 @@ class StandInForCudnn:
     def create_handle(self) -> Handle:
         self.handles.append(Handle())
         return self.handles[-1]
+
+    def destroy_handle(self, handle: Handle) -> None:
+        self.handles.remove(handle)
 
     def set_stream(self, *, handle: Handle, stream: int) -> None:
         handle.stream = stream
