@@ -27,7 +27,7 @@ class Settings:
 SETTINGS = Settings()
 """The settings of the process."""
 VERSIONS: dict[str, Callable[[], int | None]] = {}
-"""What says which version of a library there is, None without one, by its name; announced by those that use it."""
+"""The functions that say which version of a library there is, None without one, by its name; its users add them."""
 _OVERRIDE: ContextVar[Settings | None] = ContextVar("settings", default=None)
 
 

@@ -43,9 +43,14 @@ class Tensor:
         return self
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("set_"):
-            return lambda value: (setattr(self, name.removeprefix("set_"), value), self)[1]
-        raise AttributeError(name)
+        if not name.startswith("set_"):
+            raise AttributeError(name)
+
+        def noted(value: Any) -> Tensor:
+            setattr(self, name.removeprefix("set_"), value)
+            return self
+
+        return noted
 
     @property
     def dtype(self) -> Any:

@@ -139,7 +139,7 @@ def test_images_that_lie_otherwise_are_copied(name: str, library: StandInForCudn
 
 def test_a_gradient_that_is_spread_from_one_number(library: StandInForCudnn) -> None:
     x, weight = (drawn(np.random.default_rng(5), *s, dtype="float32") for s in ((2, 4, 6, 6), (3, 4, 3, 3)))
-    found, wanted = [], []
+    found, wanted = list[jit.Tensor](), list[jit.Tensor]()
     for place, there in (("cuda", found), ("cpu", wanted)):
         one, two = (t.detach().to(place).requires_grad_() for t in (x, weight))
         F.conv2d(one, two).sum().backward()

@@ -19,11 +19,11 @@ from jit.ir.errors import CompileError
 from jit.ir.settings import SETTINGS
 from jit.ir.types import contiguous_strides
 
-from .cudnn_library import ALIGNMENT, Cudnn, CudnnKernel, Station, is_aligned
+from .cudnn_library import ALIGNMENT, CudnnDevice, CudnnKernel, Station, is_aligned
 
 
 class AttentionOperands:
-    """How arrays of an attention lie, as cuDNN is told it: batch, heads, rows, columns.
+    """The layouts of an attention's arrays, as cuDNN is told them: batch, heads, rows, columns.
 
     Args:
         arrays: Arrays such as will come.
@@ -91,7 +91,7 @@ class CudnnAttention:
         CompileError: cuDNN refuses it.
     """
 
-    def __init__(self, cudnn: Cudnn, arrays: Sequence[Any], scale: float, causal: bool) -> None:
+    def __init__(self, cudnn: CudnnDevice, arrays: Sequence[Any], scale: float, causal: bool) -> None:
         self._cudnn, self._scale, self._causal = cudnn, scale, causal
         self._operands, self._columns = AttentionOperands(arrays), arrays[2].shape[-1]
         self._rows = arrays[0].shape[:-1]
@@ -126,7 +126,7 @@ class CudnnAttentionGradients:
         CompileError: cuDNN refuses it.
     """
 
-    def __init__(self, cudnn: Cudnn, arrays: Sequence[Any], scale: float, causal: bool) -> None:
+    def __init__(self, cudnn: CudnnDevice, arrays: Sequence[Any], scale: float, causal: bool) -> None:
         self._cudnn, self._scale, self._causal = cudnn, scale, causal
         self._operands, self._sizes = AttentionOperands(arrays), [array.shape for array in arrays]
         self._kernel = CudnnKernel(cudnn, self._graph)

@@ -16,10 +16,10 @@ from jit.ir.settings import SETTINGS
 from jit.ir.types import contiguous_strides
 
 from ..gpu.convolutions import SlidingWindow
-from .cudnn_library import Cudnn, CudnnKernel, Station, is_aligned
+from .cudnn_library import CudnnDevice, CudnnKernel, Station, is_aligned
 
 
-class Part(NamedTuple):
+class ConvolutionPart(NamedTuple):
     """One of the three maps of a convolution: its method, and its operands and result among `ConvolutionSizes`."""
 
     method: str
@@ -28,9 +28,9 @@ class Part(NamedTuple):
 
 
 PARTS = {
-    "forward": Part("conv_fprop", {"image": "image", "weight": "weight"}, "result"),
-    "by input": Part("conv_dgrad", {"loss": "result", "filter": "weight"}, "image"),
-    "by weight": Part("conv_wgrad", {"loss": "result", "image": "image"}, "weight"),
+    "forward": ConvolutionPart("conv_fprop", {"image": "image", "weight": "weight"}, "result"),
+    "by input": ConvolutionPart("conv_dgrad", {"loss": "result", "filter": "weight"}, "image"),
+    "by weight": ConvolutionPart("conv_wgrad", {"loss": "result", "image": "image"}, "weight"),
 }
 
 
@@ -57,7 +57,7 @@ class CudnnConvolution:
     """
 
     def __init__(
-        self, cudnn: Cudnn, part: str, arrays: Sequence[Any], sizes: ConvolutionSizes, window: SlidingWindow
+        self, cudnn: CudnnDevice, part: str, arrays: Sequence[Any], sizes: ConvolutionSizes, window: SlidingWindow
     ) -> None:
         self._part, self._sizes, self._window = PARTS[part], sizes, window
         self._dtype, self._cudnn = arrays[0].dtype, cudnn

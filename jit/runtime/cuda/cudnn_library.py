@@ -25,7 +25,7 @@ ALIGNMENT = 16
 NAMES = {"float16": "HALF", "bfloat16": "BFLOAT16", "float32": "FLOAT"}
 """cuDNN's names for the dtypes that it is asked to compute in."""
 FROM_PYTHON = ("sdpa_fwd_prefill", "sdpa_bwd_sm", "frost")
-"""What the names of engines begin with that the package compiles itself, which takes seconds."""
+"""The beginnings of the names of engines that the package compiles itself, which takes seconds."""
 
 
 @cache
@@ -51,11 +51,11 @@ def use(frontend: Any) -> None:
 
 
 def standing_in() -> Any:
-    """What stands for the package on the simulated device."""
+    """The package's stand-in on the simulated device; None if there is none."""
     return _STANDING_IN[0] if _STANDING_IN else None
 
 
-class Cudnn:
+class CudnnDevice:
     """cuDNN on one GPU.
 
     Args:
@@ -173,7 +173,7 @@ class CudnnKernel:
         CompileError: cuDNN refuses it.
     """
 
-    def __init__(self, cudnn: Cudnn, make: Callable[[Station], Any]) -> None:
+    def __init__(self, cudnn: CudnnDevice, make: Callable[[Station], Any]) -> None:
         self._cudnn, self._make = cudnn, make
         self._built: dict[Station, BuiltGraph] = {}
         self._at(cudnn.station())
@@ -226,7 +226,7 @@ _NOT_LOOKED_FOR: Any = object()
 
 
 def _shortcut(graph: Any, count: int) -> Callable[[Sequence[int], int, Any], None] | None:
-    """What `execute` of newer packages comes down to, without some 40 us of checks in Python; None if not as known."""
+    """The function behind `execute` of newer packages, which checks in Python for 40 us; None if it is not as known."""
     try:
         if graph.selected_engine is not None or [*graph._variant_pack_uids()] != [*range(1, count + 1)]:
             return None

@@ -15,7 +15,6 @@ from jit.ir.settings import SETTINGS, VERSIONS
 from ..arrays import libraries
 from ..arrays.array_math import ArrayMath
 from ..arrays.philox import Philox
-from . import cudnn_library
 from .driver import CudaDriver, driver_error, out_of_memory
 from .memory import peak_memory, pinned
 
@@ -59,8 +58,15 @@ def driver_version() -> str:
 
 def cudnn_version() -> int | None:
     """The version of cuDNN, 91400 for 9.14.0; None if there is none, or no GPU."""
-    frontend = cudnn_library.standing_in() if is_simulated() else cudnn_library.installed()
+    frontend = _cudnn()
     return None if frontend is None else int(frontend.backend_version())
+
+
+def _cudnn() -> Any:
+    """The package `cudnn`, or what stands for it; None if there is none."""
+    from . import cudnn_library
+
+    return cudnn_library.standing_in() if is_simulated() else cudnn_library.installed()
 
 
 def _cupy() -> Any:
@@ -180,7 +186,9 @@ class CudaLibrary:
 
     def has_convolutions(self, dtype: DType) -> bool:
         """Whether cuDNN computes convolutions of a dtype, as far as it takes them, so that no group is part of them."""
-        return SETTINGS.cudnn and dtype.name in cudnn_library.NAMES and self._cudnn() is not None
+        from .cudnn_library import NAMES
+
+        return SETTINGS.cudnn and dtype.name in NAMES and self._cudnn() is not None
 
     @cached_property
     def gpu(self) -> tuple[str, int]:
@@ -253,7 +261,7 @@ def _opened(index: int, simulated: bool) -> CudaLibrary:
     else:
         cupy, special, linalg = _cupy(), *_of_scipy()
         driver = CudaDriver(cupy)
-        made = CudaLibrary(index, cupy, special, linalg, cupy.cuda.Device, lambda: driver, cudnn_library.installed)
+        made = CudaLibrary(index, cupy, special, linalg, cupy.cuda.Device, lambda: driver, _cudnn)
     libraries.add_library(made.array, lambda array: _opened(array.device.id, simulated), lambda array: array.get())
     return made
 
@@ -274,7 +282,7 @@ def _simulated(index: int) -> CudaLibrary:
 
     module, special, lapack = simulated.library(), simulated.special(), simulated.lapack()
     place = simulated.SimulatedDevice
-    return CudaLibrary(index, module, special, lapack, place, _simulated_driver, cudnn_library.standing_in)
+    return CudaLibrary(index, module, special, lapack, place, _simulated_driver, _cudnn)
 
 
 def _simulated_driver() -> Driver:

@@ -24,7 +24,7 @@ from ..kernels.nest import Buffer, Nest
 from ..targets.target import Target
 from .cudnn_attention import CudnnAttention, CudnnAttentionGradients
 from .cudnn_convolutions import PARTS, ConvolutionSizes, CudnnConvolution
-from .cudnn_library import Cudnn
+from .cudnn_library import CudnnDevice
 from .launching import CudaKernel, Driver, NoDriver
 from .open_kernels import OpenKernels
 
@@ -47,7 +47,7 @@ class CudaProducts:
         self._gpu, self._module = gpu, module
         self.driver = driver
         """Loads kernels and launches them."""
-        self.cudnn = Cudnn(cudnn, module)
+        self.cudnn = CudnnDevice(cudnn, module)
         """cuDNN, if it is installed."""
         self._kernels: dict[Hashable, tuple[Buffer, Kernel] | None] = {}
         """The layout of the result, and the kernel, by the layouts of arrays."""
