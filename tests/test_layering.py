@@ -88,6 +88,7 @@ MAY_USE = {
     "cuda": ("runtime",),
     "cupy": ("runtime",),
     "cupyx": ("runtime",),
+    "cudnn": ("runtime",),
     "onnx": ("export", "onnx"),
     "onnx_ir": ("export",),
     "onnxruntime": ("export",),

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from jit.ir.dtypes import DType
 from jit.ir.errors import Error
 from jit.ir.op import Op
 
@@ -57,6 +58,9 @@ class ArrayLibrary(Protocol):
 
     def computed(self, op: Op, values: Sequence[Any]) -> list[Any] | None:
         """The results of an operator by other means than its body, such as kernels; None if that shall compute them."""
+
+    def has_convolutions(self, dtype: DType) -> bool:
+        """Whether convolutions of a dtype are a library's, such as cuDNN's, which no group can be part of."""
 
 
 class HostLibrary:
@@ -113,6 +117,10 @@ class HostLibrary:
     def computed(self, op: Op, values: Sequence[Any]) -> list[Any] | None:
         """None: in eager mode numpy computes, and plans have kernels of their own."""
         return None
+
+    def has_convolutions(self, dtype: DType) -> bool:
+        """False: numpy has none."""
+        return False
 
 
 def raise_explained(library: ArrayLibrary, error: Exception, what: str) -> None:

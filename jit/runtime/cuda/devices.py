@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from jit.ir.devices import announce
 from jit.ir.errors import Error, UsageError
+from jit.ir.settings import SETTINGS, VERSIONS
 
 from ..arrays import libraries
 from ..arrays.array_math import ArrayMath
@@ -18,6 +19,7 @@ from .driver import CudaDriver, driver_error, out_of_memory
 from .memory import peak_memory, pinned
 
 if TYPE_CHECKING:
+    from jit.ir.dtypes import DType
     from jit.ir.op import Op
 
     from .launching import CudaKernels, Driver
@@ -54,6 +56,19 @@ def driver_version() -> str:
     return f"CUDA {version // 1000}.{version % 1000 // 10}"
 
 
+def cudnn_version() -> int | None:
+    """The version of cuDNN, 91400 for 9.14.0; None if there is none, or no GPU."""
+    frontend = _cudnn()
+    return None if frontend is None else int(frontend.backend_version())
+
+
+def _cudnn() -> Any:
+    """The package `cudnn`, or what stands for it; None if there is none."""
+    from . import cudnn_library
+
+    return cudnn_library.standing_in() if is_simulated() else cudnn_library.installed()
+
+
 def _cupy() -> Any:
     import cupy  # type: ignore[import-not-found,unused-ignore]
 
@@ -78,20 +93,21 @@ class CudaLibrary:
         lapack: `cupyx.scipy.linalg`, likewise.
         place: Makes the context manager of a device of its number.
         driver: Loads kernels and launches them.
+        cudnn: Finds the package `cudnn`, or what stands for it; None if there is none.
     """
 
     has_elements = True
 
     def __init__(
         self, index: int, module: Any, special: Any, lapack: Any, place: Callable[[int], Any],
-        driver: Callable[[], Driver],
+        driver: Callable[[], Driver], cudnn: Callable[[], Any],
     ) -> None:  # fmt: skip
         self.device = f"cuda:{index}"
         self.array: Any = module.ndarray
         self.math = ArrayMath(module, special, lapack, Philox(module, BLOCKS_AT_ONCE))
         self.module = module
         """`cupy`, or what stands for it."""
-        self._place, self._driver = place, driver
+        self._place, self._driver, self._cudnn = place, driver, cudnn
         self.index = index
         """The number of the GPU."""
         self._peak = peak_memory(module)
@@ -172,12 +188,18 @@ class CudaLibrary:
     @property
     def products(self) -> CudaProducts:
         """The products of this GPU."""
-        driver = self.driver
-        if self._products is None or self._products.driver is not driver:
+        driver, cudnn, made = self.driver, self._cudnn(), self._products
+        if made is None or made.driver is not driver or made.cudnn.frontend is not cudnn:
             from .products import CudaProducts
 
-            self._products = CudaProducts(self.gpu, driver, self.module)
-        return self._products
+            made = self._products = CudaProducts(self.gpu, driver, self.module, cudnn)
+        return made
+
+    def has_convolutions(self, dtype: DType) -> bool:
+        """Whether cuDNN computes convolutions of a dtype, as far as it takes them, so that no group is part of them."""
+        from .cudnn_library import NAMES
+
+        return SETTINGS.cudnn and dtype.name in NAMES and self._cudnn() is not None
 
     @cached_property
     def gpu(self) -> tuple[str, int]:
@@ -250,7 +272,7 @@ def _opened(index: int, simulated: bool) -> CudaLibrary:
     else:
         cupy, special, linalg = _cupy(), *_of_scipy()
         driver = CudaDriver(cupy)
-        made = CudaLibrary(index, cupy, special, linalg, cupy.cuda.Device, lambda: driver)
+        made = CudaLibrary(index, cupy, special, linalg, cupy.cuda.Device, lambda: driver, _cudnn)
     libraries.add_library(made.array, lambda array: _opened(array.data.device_id, simulated), lambda array: array.get())
     return made
 
@@ -270,7 +292,8 @@ def _simulated(index: int) -> CudaLibrary:
     from . import simulated
 
     module, special, lapack = simulated.library(), simulated.special(), simulated.lapack()
-    return CudaLibrary(index, module, special, lapack, simulated.SimulatedDevice, _simulated_driver)
+    place = simulated.SimulatedDevice
+    return CudaLibrary(index, module, special, lapack, place, _simulated_driver, _cudnn)
 
 
 def _simulated_driver() -> Driver:
@@ -283,6 +306,7 @@ def announce_devices() -> None:
     """Let "cuda" be a device that can be asked for."""
     announce("cuda", _ready)
     libraries.OPENERS["cuda"] = open_device
+    VERSIONS["cudnn"] = cudnn_version
 
 
 def _ready() -> int | str:

@@ -11,9 +11,11 @@ from typing import Any
 from jit.ir import Graph, Node, TensorType, Value, find
 from jit.ir.errors import CompileError
 from jit.ir.graph import leaves
+from jit.ir.op import Op
 from jit.ir.sizes import SizeExpr
 
 from ..arrays.execute import execute
+from ..arrays.libraries import library_on
 from ..kernels.fusion import Arrays, FusedGroup, group_nest, supports
 from ..kernels.nest import Buffer, Nest
 from . import operators
@@ -81,10 +83,19 @@ def may_lead(node: Node) -> bool:
     op = find(node.kind)
     if op is None or op.kernel.step not in STEPS or not _is_elsewhere(node.output):
         return False
+    if _is_left_to_library(op, node.output):
+        return False
     if any(type(leaf) is SizeExpr for leaf in leaves((node.args, node.attributes))) or not _is_plain(node):
         return False
     users = [use.node for use in node.output.uses]
     return len(users) == 1 and users[0].stage == node.stage and _is_group(users[0])
+
+
+def _is_left_to_library(op: Op, made: Value) -> bool:
+    """Whether a library of the device computes a product in which no group can be: a convolution, by cuDNN."""
+    if op.kernel.step != "convolution" or not isinstance(made.type, TensorType) or made.type.dtype is None:
+        return False
+    return library_on(made.type.device).has_convolutions(made.type.dtype)
 
 
 def _is_group(node: Node) -> bool:
