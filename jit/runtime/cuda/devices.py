@@ -20,6 +20,7 @@ from .memory import peak_memory, pinned
 if TYPE_CHECKING:
     from jit.ir.op import Op
 
+    from .cublas import Cublas
     from .launching import Driver
     from .products import CudaProducts
 
@@ -96,6 +97,7 @@ class CudaLibrary:
         """The number of the GPU."""
         self._peak = peak_memory(module)
         self._products: CudaProducts | None = None
+        self._cublas: Cublas | None = None
 
     def current(self) -> AbstractContextManager[Any]:
         """A block in which arrays are made on this GPU."""
@@ -165,8 +167,20 @@ class CudaLibrary:
         if self._products is None or self._products.driver is not driver:
             from .products import CudaProducts
 
-            self._products = CudaProducts(self.gpu, driver, self.module)
+            self._products = CudaProducts(self.gpu, driver, self.module, self.cublas)
         return self._products
+
+    @property
+    def cublas(self) -> Cublas | None:
+        """The library of products; None if there is none."""
+        functions = self.driver.cublas
+        if functions is None:
+            return None
+        if self._cublas is None or self._cublas.functions is not functions:
+            from .cublas import Cublas
+
+            self._cublas = Cublas(functions)
+        return self._cublas
 
     @cached_property
     def gpu(self) -> tuple[str, int]:

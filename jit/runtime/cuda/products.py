@@ -16,6 +16,8 @@ from ..gpu.convolutions import SlidingWindow
 from ..gpu.device import DeviceKernel, device_kernel
 from ..kernels.nest import Buffer, Nest
 from ..targets.target import Target
+from .cublas import Cublas
+from .cublas_products import CublasProduct
 from .launching import CudaKernel, Driver, NoDriver
 from .open_kernels import OpenKernels
 
@@ -31,10 +33,11 @@ class CudaProducts:
         gpu: The architecture of the GPU, and the number of its multiprocessors.
         driver: Loads kernels and launches them.
         module: `cupy`, or what stands for it.
+        cublas: The library of products, where it can be called by its address.
     """
 
-    def __init__(self, gpu: tuple[str, int], driver: Driver, module: Any) -> None:
-        self._gpu, self._module = gpu, module
+    def __init__(self, gpu: tuple[str, int], driver: Driver, module: Any, cublas: Cublas | None) -> None:
+        self._gpu, self._module, self._cublas = gpu, module, cublas
         self.driver = driver
         """Loads kernels and launches them."""
         self._kernels: dict[Hashable, tuple[Buffer, Kernel] | None] = {}
@@ -79,13 +82,30 @@ class CudaProducts:
     def _chosen(
         self, op: Op, numbers: Hashable, named: Mapping[str, Any], arrays: Sequence[Any]
     ) -> tuple[Buffer, Kernel] | None:
-        nest = operators.nest_of(op, {name: buffered(value) for name, value in named.items()})
-        if nest is None or not operators.pays(op, nest, followed=False):
+        values = {name: buffered(value) for name, value in named.items()}
+        nest = operators.nest_of(op, values)
+        if nest is None:
             return None
+        if not operators.pays(op, nest, followed=False, has_cublas=self._cublas is not None):
+            return None if self._cublas is None else (nest.outputs[0], self._by_cublas(op, values, self._cublas))
         kernels = self._open.setdefault(
             (op.name, numbers), OpenKernels(self._maker(op, named), self.driver, self._module)
         )
         return nest.outputs[0], kernels.at([*map(Buffer.like, arrays)])
+
+    def _by_cublas(self, op: Op, values: Mapping[str, Any], cublas: Cublas) -> Kernel:
+        """A product, or the sum of one and an addend, by a call of cuBLAS."""
+        *_, a, b = (value for value in values.values() if isinstance(value, Buffer))
+        alpha, beta = float(values.get("alpha", 1)), float(values.get("beta", 0))
+        product = CublasProduct(a, b, cublas, alpha, beta).at(self._module)
+
+        def run(arrays: Sequence[Any], outs: Sequence[Any]) -> None:
+            *addend, a, b = arrays
+            if beta:
+                outs[0][...] = addend[0]
+            product(a, b, outs[0], op.schema.name)
+
+        return run
 
     def _maker(self, op: Op, named: Mapping[str, Any]) -> Callable[..., DeviceKernel]:
         """A function from layouts to the kernel of an operator, whose other arguments are among `named`."""
