@@ -9,11 +9,11 @@ from typing import Any
 from jit.ir.errors import Error
 
 from ..arrays.programs import locate
+from .cublas import Cublas, cublas_error
+from .cublas_products import CublasProduct
 from .graphs import GraphRefused, LaunchGraph, are_used
 from .launch_code import STEP, compiled, queue
 from .launch_words import KernelLaunch, LaunchWords
-from .cublas import Cublas, cublas_error
-from .cublas_products import CublasProduct
 from .launching import Driver
 
 CALLS_BEFORE = 2

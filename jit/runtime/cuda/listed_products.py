@@ -58,7 +58,8 @@ def product_kernel(product: Node, buffer: BufferOf, library: Any) -> Any:
         raise CompileError("a product without terms or elements has no kernel; compute it by CuPy")
     if _pays(product, nest, followed=False):
         return library.kernel(nest)
-    return CublasProduct(*map(buffer, product.inputs), library.cublas)
+    a, b = map(buffer, product.inputs)
+    return CublasProduct(a, b, library.cublas)
 
 
 def kernel_together(product: Node, group: Node, buffer: BufferOf, library: Any) -> tuple[Any, Sequence[Value]] | None:
@@ -66,10 +67,11 @@ def kernel_together(product: Node, group: Node, buffer: BufferOf, library: Any) 
     nest = _nest_of(product, buffer)
     read, body = group_of(group)
     made = read.index(product.output)
-    others = [*map(buffer, read[:made])], [*map(buffer, read[made + 1 :])]
     assert nest is not None
+    (between,) = nest.outputs
+    buffers = [between if value is product.output else buffer(value) for value in read]
     try:
-        whole = followed_by(nest, group_nest(body, [*others[0], *nest.outputs, *others[1]]), made)  # type: ignore[list-item]
+        whole = followed_by(nest, group_nest(body, buffers), made)
         kernel = None if whole is None else library.kernel(whole)
     except CompileError:
         return None

@@ -198,7 +198,7 @@ class StretchKernels:
         if is_listed(node):
             return product_kernel(node, places.buffer, self.library), node.inputs
         body, inputs = _body_of(node)
-        return self.library.kernel(group_nest(body, [*map(places.buffer, inputs)])), inputs  # type: ignore[list-item]
+        return self.library.kernel(group_nest(body, [*map(places.buffer, inputs)])), inputs
 
     def _errors(self, kernel: Any, node: Node) -> OperandPlace:
         base = 1 + len(self.stretch.inputs) + len(self.stretch.outputs)

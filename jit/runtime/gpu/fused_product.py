@@ -70,7 +70,7 @@ class FusedProduct(FusedGroup):
         names = (argument.name for argument in self._op.arguments)
         values = self._values(buffers[: self._count])
         product = operators.nest_of(self._op, dict(zip(names, values, strict=True)))
-        has_cublas = self._library.cublas is not None
+        has_cublas = getattr(self._library, "cublas", None) is not None
         if product is None or not operators.pays(self._op, product, followed=True, has_cublas=has_cublas):
             return None
         others = buffers[self._count :]
@@ -79,7 +79,7 @@ class FusedProduct(FusedGroup):
 
 
 def may_lead(node: Node) -> bool:
-    """Whether a node waits for the group behind it in the interpreter, see `FusedProduct`: none that lists hold does."""
+    """Whether a node waits for the group behind it, see `FusedProduct`; none that lists of launches hold does."""
     return leads(node) and not is_listed(node)
 
 
@@ -91,7 +91,7 @@ def is_listed(node: Node) -> bool:
     types = [value.type for value in (*node.inputs, node.output)]
     if not all(isinstance(type_, TensorType) and operators.is_factor(type_) for type_ in types):
         return False
-    return len({type_.dtype for type_ in types}) == 1 and _has_lists(node.output)  # type: ignore[attr-defined]
+    return len({type_.dtype for type_ in types}) == 1 and _has_lists(node.output)
 
 
 def _has_lists(value: Value) -> bool:

@@ -44,7 +44,9 @@ def pays(op: Op, nest: Nest, followed: bool, has_cublas: bool) -> bool:
     is_half = nest.inputs[0].dtype.is_half
     if op.kernel.step.startswith("convolution") or (is_half and not has_cublas):
         return True
-    return (followed and not is_half and nest.row <= FEW_TERMS) or any(_is_copied(nest.inputs[read.buffer]) for read in nest.reads[:2])
+    if followed and not is_half and nest.row <= FEW_TERMS:
+        return True
+    return any(_is_copied(nest.inputs[read.buffer]) for read in nest.reads[:2])
 
 
 def _is_copied(factor: Buffer) -> bool:
