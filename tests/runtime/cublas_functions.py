@@ -18,9 +18,9 @@ from jit.runtime.cuda.cublas_library import SYMBOLS, CublasFunctions
 from jit.runtime.cuda.simulated import memory_at
 
 NOT_INITIALIZED, INVALID_VALUE, EXECUTION_FAILED = 1, 7, 13
-ELEMENTS = {0: np.dtype("f4"), 1: np.dtype("f8"), 2: np.dtype("f2"), 14: bfloat16.numpy}
+ELEMENTS: dict[int, Any] = {0: np.dtype("f4"), 1: np.dtype("f8"), 2: np.dtype("f2"), 14: bfloat16.numpy}
 """The dtypes, by the numbers of cudaDataType."""
-SUMS = {68: np.dtype("f4"), 70: np.dtype("f8")}
+SUMS: dict[int, Any] = {68: np.dtype("f4"), 70: np.dtype("f8")}
 """The dtypes of sums, by the numbers of cublasComputeType."""
 
 

@@ -69,11 +69,11 @@ def test_products_of_16_bits(dtype: str, has_cublas: bool, driver: Any) -> None:
     x, w = (t.to(getattr(jit, dtype)) for t in (normal(4, 30), normal(30, 5, seed=1)))
     found = x.cuda() @ w.cuda()
     assert ours(driver) == ([] if has_cublas else ["product"])
-    exact, close = x.float() @ w.float(), {"rtol": 2e-3 if dtype == "float16" else 2e-2, "atol": 1e-2}
-    assert_close(found.cpu().float(), exact, **close)
+    exact, rtol = x.float() @ w.float(), 2e-3 if dtype == "float16" else 2e-2
+    assert_close(found.cpu().float(), exact, rtol=rtol, atol=1e-2)
     found, _ = launched(driver, lambda x, w: (x @ w).relu(), x, w)
     assert ours(driver) == (["relu"] if has_cublas else ["product_relu"])
-    assert_close(found.cpu().float(), exact.relu(), **close)
+    assert_close(found.cpu().float(), exact.relu(), rtol=rtol, atol=1e-2)
 
 
 def ours(driver: Any) -> list[str]:

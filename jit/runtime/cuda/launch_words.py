@@ -39,7 +39,7 @@ class OperandPlace(NamedTuple):
 
 
 class Launched(Protocol):
-    """What a launch queues: a `CudaKernel`, or a `CublasProduct`."""
+    """The kernel or product that a launch queues: a `CudaKernel`, or a `CublasProduct`."""
 
     @property
     def name(self) -> str:

@@ -24,7 +24,7 @@ from ..plans.places import Stretch
 from .cublas_products import CublasProduct
 
 BufferOf = Callable[[Value], Buffer]
-"""How a value lies."""
+"""A function that says how a value lies."""
 
 
 def with_products_last(stretch: Stretch) -> Stretch:

@@ -49,8 +49,10 @@ class CudaProducts:
         """The results of an operator, given its arguments; None if the library's functions shall compute them."""
         if isinstance(self.driver, NoDriver):
             return None
-        named = {argument.name: value for argument, value in zip(op.arguments, values, strict=True)}
         try:
+            if op.kernel.step == "product":
+                return self._product(op, values)
+            named = _named(op, values)
             if op.kernel.step == "convolution gradients":
                 return self._gradients(named)
             if op.kernel.step == "convolution" and named["transposed"]:
@@ -59,23 +61,25 @@ class CudaProducts:
                 return self._attention(named)
             if op.kernel.step == "attention gradients":
                 return self._attention_gradients(named)
-            return self._product(op, named)
+            return self._product(op, values)
         except CompileError:
             return None
 
     # -- one product ---------------------------------------------------------------------------------------------
 
-    def _product(self, op: Op, named: Mapping[str, Any]) -> list[Any] | None:
-        arrays = [value for value in named.values() if hasattr(value, "strides")]
-        numbers = tuple(_plain(value) for value in named.values() if not hasattr(value, "strides"))
+    def _product(self, op: Op, values: Sequence[Any]) -> list[Any] | None:
+        arrays = [value for value in values if hasattr(value, "strides")]
+        numbers: tuple[Hashable, ...] = ()
+        if len(arrays) < len(values):
+            numbers = tuple(_plain(value) for value in values if not hasattr(value, "strides"))
         key = op.name, numbers, *map(_layout, arrays)
         if key not in self._kernels:
-            self._keep(key, self._chosen(op, numbers, named, arrays))
+            self._keep(key, self._chosen(op, numbers, _named(op, values), arrays))
         found = self._kernels[key]
         if found is None:
             return None
         buffer, kernel = found
-        out = self._empty(buffer)
+        out = self._module.ndarray(buffer.sizes, buffer.dtype.numpy)
         kernel(arrays, [out])
         return [out]
 
@@ -128,9 +132,6 @@ class CudaProducts:
 
     def _lowered(self, nest: Nest) -> DeviceKernel:
         return device_kernel(nest, Target.nvidia(self._gpu[0]), self._gpu[1])
-
-    def _empty(self, buffer: Buffer) -> Any:
-        return self._module.empty(buffer.sizes, buffer.dtype.numpy)
 
     def _attention(self, named: Mapping[str, Any]) -> list[Any] | None:
         arrays = [named[name] for name in ("query", "key", "value", "attn_mask") if named[name] is not None]
@@ -258,6 +259,10 @@ class CudaProducts:
 
         self._run(window, by_weight, [y, x], out)
         return self._module.sum(out, axis=0).astype(y.dtype) if parts > 1 else out[0]
+
+
+def _named(op: Op, values: Sequence[Any]) -> dict[str, Any]:
+    return {argument.name: value for argument, value in zip(op.arguments, values, strict=True)}
 
 
 def _forward(window: SlidingWindow) -> Callable[..., Nest]:

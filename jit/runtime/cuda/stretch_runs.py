@@ -76,7 +76,7 @@ class StretchPlaces:
         return OperandPlace(0, start, block.offset) if self.slots else OperandPlace(0, block.offset + start)
 
     def buffer(self, value: Value) -> Buffer:
-        """How a value lies."""
+        """The layout of a value."""
         return Buffer.like(self.places[value].layout)  # type: ignore[arg-type]
 
     def view(self, node: Node) -> None:
