@@ -87,6 +87,7 @@ MAY_USE = {
     "scipy": ("runtime",),
     "cuda": ("runtime",),
     "cupy": ("runtime",),
+    "cupy_backends": ("runtime",),
     "cupyx": ("runtime",),
     "cudnn": ("runtime",),
     "onnx": ("export", "onnx"),

@@ -29,7 +29,7 @@ def stays_on_host(op: Op, values: Sequence[Any]) -> bool:
 
 
 def shared_library(op: Op, values: Sequence[Any]) -> ArrayLibrary | None:
-    """The library, not the CPU's, of all operands, each of which is a single array or a number: an answer to most calls.
+    """The library, not the CPU's, of operands that are single arrays or numbers: a quick answer to most calls.
 
     None if they are others, or a device is asked for; then `library_for` and `placed` look closer.
     """

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from jit.ir.dtypes import DType
     from jit.ir.op import Op
 
+    from .cublas import Cublas
     from .launching import CudaKernels, Driver
     from .products import CudaProducts
 
@@ -112,6 +113,7 @@ class CudaLibrary:
         """The number of the GPU."""
         self._peak = peak_memory(module)
         self._products: CudaProducts | None = None
+        self._cublas: Cublas | None = None
 
     def current(self) -> AbstractContextManager[Any]:
         """A block in which arrays are made on this GPU."""
@@ -142,7 +144,7 @@ class CudaLibrary:
         return True
 
     def borrowed(self, lender: Any, copy: bool | None) -> Any:
-        """An array of memory here that an object, or a capsule of it, lends by DLPack; of a copy of it, if that is asked for."""
+        """An array of memory here that an object, or a capsule of it, lends by DLPack; or of a copy of it."""
         with self.current():
             shared = self.module.from_dlpack(lender)
             return shared.copy() if copy else shared  # CuPy is asked for no copy: it makes none on a GPU
@@ -192,7 +194,7 @@ class CudaLibrary:
         if made is None or made.driver is not driver or made.cudnn.frontend is not cudnn:
             from .products import CudaProducts
 
-            made = self._products = CudaProducts(self.gpu, driver, self.module, cudnn)
+            made = self._products = CudaProducts(self.gpu, driver, self.module, self.cublas, cudnn)
         return made
 
     def has_convolutions(self, dtype: DType) -> bool:
@@ -200,6 +202,18 @@ class CudaLibrary:
         from .cudnn_library import NAMES
 
         return SETTINGS.cudnn and dtype.name in NAMES and self._cudnn() is not None
+
+    @property
+    def cublas(self) -> Cublas | None:
+        """The library of products; None if there is none."""
+        functions = self.driver.cublas
+        if functions is None:
+            return None
+        if self._cublas is None or self._cublas.functions is not functions:
+            from .cublas import Cublas
+
+            self._cublas = Cublas(functions)
+        return self._cublas
 
     @cached_property
     def gpu(self) -> tuple[str, int]:

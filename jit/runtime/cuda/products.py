@@ -22,6 +22,8 @@ from ..gpu.convolutions import SlidingWindow
 from ..gpu.device import DeviceKernel, device_kernel
 from ..kernels.nest import Buffer, Nest
 from ..targets.target import Target
+from .cublas import Cublas
+from .cublas_products import CublasProduct
 from .cudnn_attention import CudnnAttention, CudnnAttentionGradients
 from .cudnn_convolutions import PARTS, ConvolutionSizes, CudnnConvolution
 from .cudnn_library import CudnnDevice
@@ -40,11 +42,14 @@ class CudaProducts:
         gpu: The architecture of the GPU, and the number of its multiprocessors.
         driver: Loads kernels and launches them.
         module: `cupy`, or what stands for it.
+        cublas: The library of products, where it can be called by its address.
         cudnn: The package `cudnn`, or what stands for it; None if there is none.
     """
 
-    def __init__(self, gpu: tuple[str, int], driver: Driver, module: Any, cudnn: Any = None) -> None:
-        self._gpu, self._module = gpu, module
+    def __init__(
+        self, gpu: tuple[str, int], driver: Driver, module: Any, cublas: Cublas | None, cudnn: Any = None
+    ) -> None:
+        self._gpu, self._module, self._cublas = gpu, module, cublas
         self.driver = driver
         """Loads kernels and launches them."""
         self.cudnn = CudnnDevice(cudnn, module)
@@ -58,8 +63,10 @@ class CudaProducts:
         """The results of an operator, given its arguments; None if the library's functions shall compute them."""
         if isinstance(self.driver, NoDriver) and self.cudnn.frontend is None:
             return None
-        named = {argument.name: value for argument, value in zip(op.arguments, values, strict=True)}
         try:
+            if op.kernel.step == "product":
+                return self._product(op, values)
+            named = _named(op, values)
             if op.kernel.step == "convolution gradients":
                 return self._gradients(named)
             if op.kernel.step == "convolution" and named["transposed"]:
@@ -68,31 +75,34 @@ class CudaProducts:
                 return self._attention(named)
             if op.kernel.step == "attention gradients":
                 return self._attention_gradients(named)
-            return self._product(op, named)
+            return self._product(op, values)
         except CompileError:
             return None
 
     # -- one product ---------------------------------------------------------------------------------------------
 
-    def _product(self, op: Op, named: Mapping[str, Any]) -> list[Any] | None:
-        arrays = [value for value in named.values() if hasattr(value, "strides")]
-        numbers = tuple(_plain(value) for value in named.values() if not hasattr(value, "strides"))
+    def _product(self, op: Op, values: Sequence[Any]) -> list[Any] | None:
+        arrays = [value for value in values if hasattr(value, "strides")]
+        numbers: tuple[Hashable, ...] = ()
+        if len(arrays) < len(values):
+            numbers = tuple(_plain(value) for value in values if not hasattr(value, "strides"))
         choice = self.cudnn.choice(arrays) if op.kernel.step == "convolution" else ()
         key = op.name, numbers, choice, *map(_layout, arrays)
         if key not in self._kernels:
-            self._keep(key, self._chosen(op, numbers, named, arrays))
+            self._keep(key, self._chosen(op, numbers, _named(op, values), arrays))
         found = self._kernels[key]
         if found is None:
             return None
         buffer, kernel = found
-        out = self._empty(buffer)
+        out = self._module.ndarray(buffer.sizes, buffer.dtype.numpy)
         kernel(arrays, [out])
         return [out]
 
     def _chosen(
         self, op: Op, numbers: Hashable, named: Mapping[str, Any], arrays: Sequence[Any]
     ) -> tuple[Buffer, Kernel] | None:
-        nest = operators.nest_of(op, {name: buffered(value) for name, value in named.items()})
+        values = {name: buffered(value) for name, value in named.items()}
+        nest = operators.nest_of(op, values)
         if nest is None:
             return None
         if op.kernel.step == "convolution":
@@ -100,12 +110,26 @@ class CudaProducts:
             kernel = self._by_cudnn(CudnnConvolution, "forward", arrays[:2], sizes, _window(named))
             if kernel is not None:
                 return nest.outputs[0], kernel
-        if not operators.pays(op, nest, followed=False):
-            return None
+        if not operators.pays(op, nest, followed=False, has_cublas=self._cublas is not None):
+            return None if self._cublas is None else (nest.outputs[0], self._by_cublas(op, values, self._cublas))
         kernels = self._open.setdefault(
             (op.name, numbers), OpenKernels(self._maker(op, named), self.driver, self._module)
         )
         return nest.outputs[0], kernels.at([*map(Buffer.like, arrays)])
+
+    def _by_cublas(self, op: Op, values: Mapping[str, Any], cublas: Cublas) -> Kernel:
+        """A product, or the sum of one and an addend, by a call of cuBLAS."""
+        *_, a, b = (value for value in values.values() if isinstance(value, Buffer))
+        alpha, beta = float(values.get("alpha", 1)), float(values.get("beta", 0))
+        product = CublasProduct(a, b, cublas, alpha, beta).at(self._module)
+
+        def run(arrays: Sequence[Any], outs: Sequence[Any]) -> None:
+            *addend, a, b = arrays
+            if beta:
+                outs[0][...] = addend[0]
+            product(a, b, outs[0], op.schema.name)
+
+        return run
 
     def _maker(self, op: Op, named: Mapping[str, Any]) -> Callable[..., DeviceKernel]:
         """A function from layouts to the kernel of an operator, whose other arguments are among `named`."""
@@ -135,9 +159,6 @@ class CudaProducts:
 
     def _lowered(self, nest: Nest) -> DeviceKernel:
         return device_kernel(nest, Target.nvidia(self._gpu[0]), self._gpu[1])
-
-    def _empty(self, buffer: Buffer) -> Any:
-        return self._module.empty(buffer.sizes, buffer.dtype.numpy)
 
     def _attention(self, named: Mapping[str, Any]) -> list[Any] | None:
         arrays = [named[name] for name in ("query", "key", "value", "attn_mask") if named[name] is not None]
@@ -319,6 +340,10 @@ class CudaProducts:
 
         self._run(window, by_weight, [y, x], out)
         return self._module.sum(out, axis=0).astype(y.dtype) if parts > 1 else out[0]
+
+
+def _named(op: Op, values: Sequence[Any]) -> dict[str, Any]:
+    return {argument.name: value for argument, value in zip(op.arguments, values, strict=True)}
 
 
 def _forward(window: SlidingWindow) -> Callable[..., Nest]:

@@ -71,7 +71,8 @@ class FusedProduct(FusedGroup):
         names = (argument.name for argument in self._op.arguments)
         values = self._values(buffers[: self._count])
         product = operators.nest_of(self._op, dict(zip(names, values, strict=True)))
-        if product is None or not operators.pays(self._op, product, followed=True):
+        has_cublas = getattr(self._library, "cublas", None) is not None
+        if product is None or not operators.pays(self._op, product, followed=True, has_cublas=has_cublas):
             return None
         others = buffers[self._count :]
         behind = group_nest(self._body, [*others[: self._made], *product.outputs, *others[self._made :]])
@@ -79,6 +80,28 @@ class FusedProduct(FusedGroup):
 
 
 def may_lead(node: Node) -> bool:
+    """Whether a node waits for the group behind it, see `FusedProduct`; none that lists of launches hold does."""
+    return leads(node) and not is_listed(node)
+
+
+def is_listed(node: Node) -> bool:
+    """Whether a node is a product of matrices that a list of launches may hold, as cuBLAS is at hand."""
+    op = find(node.kind)
+    if op is None or op.kernel.step != "product" or not _is_elsewhere(node.output):
+        return False
+    types = [value.type for value in (*node.inputs, node.output)]
+    if not all(isinstance(type_, TensorType) and operators.is_factor(type_) for type_ in types):
+        return False
+    return len({type_.dtype for type_ in types}) == 1 and _has_lists(node.output)
+
+
+def _has_lists(value: Value) -> bool:
+    assert isinstance(value.type, TensorType)
+    library: Any = library_on(value.type.device)
+    return library.cublas is not None and library.driver.functions is not None
+
+
+def leads(node: Node) -> bool:
     """Whether a node is a product on a device whose result a single group, or pointwise operator, reads."""
     op = find(node.kind)
     if op is None or op.kernel.step not in STEPS or not _is_elsewhere(node.output):
