@@ -95,7 +95,7 @@ class OnArrays:
 
     def running(self, monoid: str, x: Any) -> Any:
         """The running result along the row, which is a single dim."""
-        return getattr(self._m, _ACCUMULATED[monoid]).accumulate(x, axis=self.dims[0]) if self.row else x
+        return self._m.running(_ACCUMULATED[monoid], x, self.dims[0]) if self.row else x
 
     def position(self) -> Any:
         """The position in the row, shaped to broadcast to arrays with as many dims as the operand."""

@@ -141,15 +141,15 @@ def _() -> Iterator[Sample]:
 # -- extrema -----------------------------------------------------------------------------------------------------
 
 
-def _running(m: Numpy, ufunc: np.ufunc, self: Array, dim: int) -> Any:
+def _running(m: Numpy, ufunc: str, self: Array, dim: int) -> Any:
     """(running extrema, the index where each was last attained); from a NaN on, all are NaN."""
     at = wrap_dim(dim, self.ndim)
     if not self.ndim or not self.size:
         return self.copy(), m.zeros(self.shape, m.int64)
-    values = ufunc.accumulate(self, axis=at)
+    values = m.running(ufunc, self, at)
     attained = (self == values) | (self != self)
     counts = m.arange(self.shape[at]).reshape([-1 if d == at else 1 for d in range(self.ndim)])
-    return values, m.maximum.accumulate(m.where(attained, counts, 0), axis=at)
+    return values, m.running("maximum", m.where(attained, counts, 0), at)
 
 
 def _running_type(self: KnownType, dim: int) -> Sequence[Type]:
@@ -171,7 +171,7 @@ def _to_attained(F: Ops, g: Tensor, out: Sequence[Tensor], dim: int) -> Tensor:
        promote=("self",), grad=dict(self=lambda F, g, out, dim: _to_attained(F, g, out, dim)))  # fmt: skip
 def cummax(m: Numpy, self: Array, dim: int) -> Sequence[Array | None]:
     """(the running maximum along dim, the index where it was last attained)."""
-    return _running(m, m.maximum, self, dim)
+    return _running(m, "maximum", self, dim)
 
 
 @ordered_only
@@ -180,7 +180,7 @@ def cummax(m: Numpy, self: Array, dim: int) -> Sequence[Array | None]:
        promote=("self",), grad=dict(self=lambda F, g, out, dim: _to_attained(F, g, out, dim)))  # fmt: skip
 def cummin(m: Numpy, self: Array, dim: int) -> Sequence[Array | None]:
     """(the running minimum along dim, the index where it was last attained)."""
-    return _running(m, m.minimum, self, dim)
+    return _running(m, "minimum", self, dim)
 
 
 def _running_extremum(t: Terms, self: Term, monoid: str) -> Any:

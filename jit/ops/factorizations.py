@@ -192,11 +192,14 @@ def lu_unpack(F: Ops, LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool, unp
        grad=absent("exchanges of rows are integers"))  # fmt: skip
 def permutation_of(m: Numpy, pivots: Array, rows: int, dtype: DType) -> Array:
     """The permutation matrix P of A = P L U, by LU's exchanges of rows."""
-    orders = m.broadcast_to(m.arange(rows), (*pivots.shape[:-1], rows)).copy()
-    for at in m.ndindex(*pivots.shape[:-1]):
-        for row, other in enumerate(pivots[at] - 1):
-            orders[at][[row, other]] = orders[at][[other, row]]
-    return m.swapaxes(m.eye(rows, dtype=dtype.numpy)[orders], -1, -2)
+    others = pivots.reshape(-1, pivots.shape[-1]) - 1
+    orders, batch = m.tile(m.arange(rows), (len(others), 1)), m.arange(len(others))
+    for row in range(others.shape[1]):
+        moved = orders[:, row].copy()
+        orders[:, row] = orders[batch, others[:, row]]
+        orders[batch, others[:, row]] = moved
+    found = m.swapaxes(m.eye(rows, dtype=dtype.numpy)[orders], -1, -2)
+    return found.reshape(*pivots.shape[:-1], rows, rows)
 
 
 @permutation_of.type

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .protocols import Array, Ints, KnownType, Numpy, OnnxWriter, Ops, Tensor, Value
 
 WORDS = ("sum", "prod", "mean", "amax", "amin")
+UFUNCS = {"sum": "add", "mean": "add", "prod": "multiply", "amax": "maximum", "amin": "minimum"}
 ONNX_WORDS = {"sum": "add", "mean": "add", "prod": "mul", "amax": "max", "amin": "min"}
 
 # -- scatter_reduce ----------------------------------------------------------------------------------------------
@@ -59,8 +60,7 @@ def scatter_reduce(m: Numpy, self: Array, dim: int, index: Array, src: Array, re
     places, flat = _flat_places(m, index, self.shape, at), out.reshape(-1)
     if not include_self:
         flat[places] = neutral(word, dtypes.from_numpy(self.dtype))
-    ufunc = {"sum": m.add, "mean": m.add, "prod": m.multiply, "amax": m.maximum, "amin": m.minimum}[word]
-    ufunc.at(flat, places, _first(src, index.shape))
+    m.combine_at(UFUNCS[word], flat, places, _first(src, index.shape))
     return _mean(m, out, places, include_self) if word == "mean" else out
 
 

@@ -169,7 +169,7 @@ def _scattered(m: Numpy, name: str, self: Array, dim: int, index: Array, src: Ar
     if reduce is None:
         flat[places] = src
     else:
-        getattr(m, reduce).at(flat, places, src)
+        m.combine_at(reduce, flat, places, src)
     return out
 
 
@@ -420,7 +420,7 @@ def _add_rows(m: Numpy, out: Array, index: Array, rows: Array) -> None:
         return
     order = m.argsort(index, kind="stable")
     places = index[order]
-    starts = m.flatnonzero(m.concatenate([[True], places[1:] != places[:-1]]))
+    starts = m.starts_of_runs(places)
     out[places[starts]] += _sums_of_runs(m, rows.astype(out.dtype, copy=False), order, starts)
 
 
@@ -430,7 +430,7 @@ PASSES = 16
 
 def _sums_of_runs(m: Numpy, rows: Array, order: Array, starts: Array) -> Array:
     """The sums of the rows `order[starts[i]:starts[i + 1]]`, for all i."""
-    counts = m.diff(m.concatenate([starts, [len(order)]]))
+    counts = m.append(starts[1:], len(order)) - starts
     sums = rows[order[starts]]
     for number in range(1, min(PASSES, int(counts.max()))):
         going = m.flatnonzero(counts > number)
@@ -438,8 +438,8 @@ def _sums_of_runs(m: Numpy, rows: Array, order: Array, starts: Array) -> Array:
     long = m.flatnonzero(counts > PASSES)
     if len(long):
         rest = m.repeat(counts > PASSES, counts) & (m.arange(len(order)) - m.repeat(starts, counts) >= PASSES)
-        begins = m.concatenate([[0], m.cumsum(counts[long] - PASSES)[:-1]])
-        sums[long] += m.add.reduceat(rows[order[rest]], begins, axis=0, dtype=sums.dtype)
+        left = counts[long] - PASSES
+        sums[long] += m.sums_of_runs(rows[order[rest]], m.cumsum(left) - left, 0, sums.dtype)
     return sums
 
 

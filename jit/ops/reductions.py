@@ -1185,7 +1185,7 @@ def logcumsumexp(m: Numpy, self: Array, dim: int) -> Array:
         return self.copy()
     values = self.astype(running_dtype(dtype_of(self)).numpy, copy=False)
     is_complex = self.dtype.kind == "c"
-    found = _running_complex_lse(m, values, dim) if is_complex else m.logaddexp.accumulate(values, axis=dim)
+    found = _running_complex_lse(m, values, dim) if is_complex else m.running("logaddexp", values, dim)
     return found.astype(self.dtype, copy=False)
 
 

@@ -167,7 +167,7 @@ def weighted_back(m: Numpy, g: Array, given: Taps, dim: int) -> Array:
         product = (g if rows is None else m.take(g, m.asarray(rows), axis=dim)) * _column(m, weight, g, dim)
         met, starts = (m.asarray(found) for found in _runs(index))
         dtype = g.dtype if len(index) < 64 * len(met) else wide
-        x[(*before, met)] += m.add.reduceat(product, starts, axis=dim, dtype=dtype).astype(g.dtype)
+        x[(*before, met)] += m.sums_of_runs(product, starts, dim, dtype).astype(g.dtype)
     return x
 
 

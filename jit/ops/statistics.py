@@ -692,7 +692,9 @@ def unique_dim(
 ) -> Sequence[Array | None]:
     """(the distinct slices along dim; the index among them of each slice; the number of times each stands)."""
     at = wrap_dim(dim, self.ndim)
-    values, inverse, counts = m.unique(self, axis=at, return_inverse=True, return_counts=True, equal_nan=False)
+    slices = self.view(m.int8) if self.dtype == bool else self
+    values, inverse, counts = m.unique(slices, axis=at, return_inverse=True, return_counts=True, equal_nan=False)
+    values = values.view(self.dtype)
     return _found(m, values, inverse.reshape(-1), counts, return_inverse, return_counts)
 
 

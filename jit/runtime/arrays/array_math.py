@@ -16,6 +16,7 @@ import numpy as np
 from jit.ir.dtypes import as_dtype
 from jit.ir.errors import DivisionError
 
+from .arrays import moved
 from .philox import NUMPY
 
 FEW = 64
@@ -64,7 +65,29 @@ class ArrayMath:
 
     def strided(self, x: Any, sizes: Any, offset: int, strides: Any, dtype: Any = None) -> Any:
         """The memory of x from `offset` on with these sizes and strides, all in bytes but the sizes."""
-        return type(x)(sizes, dtype or x.dtype, x.data + offset, strides)
+        return type(x)(sizes, dtype or x.dtype, moved(x.data, offset), strides)
+
+    def running(self, name: str, x: Any, axis: int) -> Any:
+        """The running results of a ufunc along a dim."""
+        return getattr(self.library, name).accumulate(x, axis=axis)
+
+    def starts_of_runs(self, x: Any) -> Any:
+        """The places in a vector, which is not empty, where elements differ from those before; 0 is the first."""
+        is_first = self.library.ones(len(x), bool)
+        is_first[1:] = x[1:] != x[:-1]
+        return self.library.flatnonzero(is_first)
+
+    def sums_of_runs(self, x: Any, starts: Any, axis: int, dtype: Any) -> Any:
+        """The sums of the runs along a dim that begin at `starts`, none of them empty."""
+        return self.library.add.reduceat(x, starts, axis=axis, dtype=dtype)
+
+    def combine_at(self, name: str, flat: Any, places: Any, values: Any) -> None:
+        """`flat[place] = ufunc(flat[place], value)` for all places and values, one after the other."""
+        getattr(self.library, name).at(flat, places, values)
+
+    def matrix_exp(self, matrices: Any) -> Any:
+        """The exponentials of square matrices."""
+        return self.lapack.expm(matrices)
 
     def sign(self, x: Any) -> Any:
         """-1, 0 or 1; of NaN 0, where numpy's is NaN. A bool is its own sign."""

@@ -51,6 +51,11 @@ _HAS_ADDRESS_FIRST = (
 """Whether an array begins with the address, as numpy's header for C says: to read it takes a third of the time."""
 
 
+def moved(place: Any, step: int) -> Any:
+    """The place in a device's memory that many bytes behind another; memory without bytes has one place alone."""
+    return place + step if place.mem.ptr else place
+
+
 def room_of(array: Any) -> tuple[int, int]:
     """The memory that `array` lies in: the address of its start, and its bytes."""
     if not isinstance(array, np.ndarray):
@@ -107,7 +112,7 @@ def laid_out(array: Any, layout: ViewLayout, dtype: Any) -> Any:
     """The view of `array`'s memory as elements of a numpy dtype that lie as `layout` says."""
     sizes, strides, offset = layout
     if not isinstance(array, np.ndarray):
-        return type(array)(sizes, dtype, array.data + offset, strides)
+        return type(array)(sizes, dtype, moved(array.data, offset), strides)
     if dtype is array.dtype:  # several times as fast
         try:
             if array.flags.c_contiguous:

@@ -13,8 +13,9 @@ from jit.ir.errors import Error, UsageError
 from jit.ir.settings import SETTINGS, VERSIONS
 
 from ..arrays import libraries
-from ..arrays.array_math import ArrayMath
+from ..arrays.arrays import with_known_dtype
 from ..arrays.philox import Philox
+from .cuda_math import CudaMath
 from .driver import CudaDriver, driver_error, out_of_memory
 from .memory import peak_memory, pinned
 
@@ -105,7 +106,7 @@ class CudaLibrary:
     ) -> None:  # fmt: skip
         self.device = f"cuda:{index}"
         self.array: Any = module.ndarray
-        self.math = ArrayMath(module, special, lapack, Philox(module, BLOCKS_AT_ONCE))
+        self.math = CudaMath(module, special, lapack, Philox(module, BLOCKS_AT_ONCE))
         self.module = module
         """`cupy`, or what stands for it."""
         self._place, self._driver, self._cudnn = place, driver, cudnn
@@ -287,8 +288,13 @@ def _opened(index: int, simulated: bool) -> CudaLibrary:
         cupy, special, linalg = _cupy(), *_of_scipy()
         driver = CudaDriver(cupy)
         made = CudaLibrary(index, cupy, special, linalg, cupy.cuda.Device, lambda: driver, _cudnn)
-    libraries.add_library(made.array, lambda array: _opened(array.data.device_id, simulated), lambda array: array.get())
+    libraries.add_library(made.array, lambda array: _opened(array.data.device_id, simulated), _fetched)
     return made
+
+
+def _fetched(array: Any) -> Any:
+    """A copy for numpy. CuPy's places are of C's `long long`, which is another dtype object than numpy's int64."""
+    return with_known_dtype(array.get())
 
 
 def is_open() -> bool:

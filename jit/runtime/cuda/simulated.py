@@ -1,7 +1,8 @@
 """Arrays that behave as CuPy's do, in the memory of the CPU: for tests of `device="cuda"` where there is no GPU.
 
 They cannot be read as numpy arrays without a transfer, do not mix with numpy arrays, and know only such functions of
-numpy's as CuPy has, so that code which runs on them is code that runs on a GPU's.
+numpy's as CuPy has, with the arguments that CuPy takes (see `cupy_limits`), so that code which runs on them is code
+that runs on a GPU's.
 """
 
 from __future__ import annotations
@@ -19,46 +20,8 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from ..arrays.arrays import address_of, owner_of
 from ..arrays.dlpack import CPU, CUDA, VERSION, borrow, lend
+from .cupy_limits import ABSENT, ABSENT_LINALG, METHODS, SPECIAL, refuse, refuse_key
 
-ABSENT = frozenset(
-    (
-        "asmatrix", "block", "bmat", "einsum_path", "errstate", "frompyfunc", "geomspace", "geterr",
-        "histogram_bin_edges", "insert", "longdouble", "matrix", "matvec", "memmap", "nanpercentile", "nanquantile",
-        "ndenumerate", "nditer", "nested_iters", "object_", "polyder", "polydiv", "polyint", "recarray", "record",
-        "seterr", "spacing", "str_", "unstack", "vecdot", "vecmat", "void",
-    )
-)  # fmt: skip
-"""Names of numpy's that CuPy 14 does not have."""
-ABSENT_LINALG = frozenset(
-    ("diagonal", "matrix_norm", "multi_dot", "outer", "svdvals", "tensordot", "trace", "vecdot", "vector_norm")
-)
-"""Names of numpy.linalg's that it does not have."""
-SPECIAL = frozenset(
-    (
-        "bdtr", "bdtrc", "bdtri", "beta", "betainc", "betaincinv", "betaln", "binom", "boxcox", "boxcox1p", "btdtr",
-        "btdtri", "cbrt", "chdtr", "chdtrc", "chdtri", "cosdg", "cosm1", "cotdg", "digamma", "ellipeinc", "ellipj",
-        "ellipk", "ellipkinc", "ellipkm1", "entr", "erf", "erfc", "erfcinv", "erfcx", "erfinv", "exp1", "exp10",
-        "exp2", "expi", "expit", "expm1", "expn", "exprel", "fdtr", "fdtrc", "fdtri", "gamma", "gammainc", "gammaincc",
-        "gammainccinv", "gammaincinv", "gammaln", "gammasgn", "gdtr", "gdtrc", "huber", "i0", "i0e", "i1", "i1e",
-        "inv_boxcox", "inv_boxcox1p", "j0", "j1", "k0", "k0e", "k1", "k1e", "kl_div", "lambertw", "log1p", "log_expit",
-        "log_ndtr", "log_softmax", "loggamma", "logit", "logsumexp", "lpmv", "multigammaln", "nbdtr", "nbdtrc",
-        "nbdtri", "ndtr", "ndtri", "pdtr", "pdtrc", "pdtri", "poch", "polygamma", "pseudo_huber", "psi", "radian",
-        "rel_entr", "rgamma", "round", "shichi", "sici", "sinc", "sindg", "softmax", "sph_harm", "sph_harm_y",
-        "spherical_yn", "tandg", "wright_bessel", "xlog1py", "xlogy", "y0", "y1", "yn", "zeta", "zetac",
-    )
-)  # fmt: skip
-"""The functions of scipy.special that CuPy 14 has."""
-METHODS = frozenset(
-    (
-        "all", "any", "argmax", "argmin", "argpartition", "argsort", "astype", "choose", "clip", "compress", "conj",
-        "conjugate", "copy", "cumprod", "cumsum", "diagonal", "dot", "fill", "flatten", "max", "mean", "min", "nonzero",
-        "partition", "prod", "put", "ravel", "repeat", "reshape", "round", "searchsorted", "sort", "squeeze", "std",
-        "sum", "swapaxes", "take", "trace", "transpose", "var", "view",
-    )
-)  # fmt: skip
-"""The methods of arrays that CuPy's have, too."""
-UNKNOWN = frozenset(("initial", "where", "signature"))
-"""Arguments of numpy's functions that CuPy's do not take."""
 TOTAL = 1 << 34
 """The bytes of memory that the device says it has."""
 FACTS = frozenset(("ndim", "size", "itemsize", "nbytes", "flags"))
@@ -75,18 +38,19 @@ class SimulatedOutOfMemory(MemoryError):
 
 
 class Memory:
-    """An allocation: memory of the CPU that stands for memory of a GPU, at a made-up address."""
+    """An allocation: memory of the CPU that stands for memory of a GPU, at a made-up address, 0 if it has no bytes."""
 
     _places = itertools.count(0x7F00_0000_0000, ROOM)
 
     def __init__(self, owner: Any) -> None:
-        self.owner, self.size, self.ptr = owner, 0, next(self._places)
+        self.owner, self.size, self.ptr = owner, 0, next(self._places) if owner.nbytes else 0
         self.runtime = _RUNTIME  # at a process's end the module's names are gone before the last arrays are
         if _RUNTIME.used + owner.nbytes > _RUNTIME.total:
             raise SimulatedOutOfMemory(f"out of memory allocating {owner.nbytes} bytes")
         self.size = owner.nbytes
         _RUNTIME.used += self.size
-        _PLACED[self.ptr] = self
+        if self.size:
+            _PLACED[self.ptr] = self
 
     def __del__(self) -> None:
         self.runtime.used -= self.size
@@ -120,6 +84,7 @@ class MemoryPointer:
     """The number of the device."""
 
     def __init__(self, mem: Memory, offset: int) -> None:
+        assert mem.ptr or not offset, "a place behind no memory"
         self.mem, self.offset, self.ptr = mem, offset, mem.ptr + offset
 
     def __add__(self, step: int) -> MemoryPointer:
@@ -136,6 +101,8 @@ class MemoryPointer:
 
 def at_address(lender: Any, interface: dict[str, Any], dtype: Any) -> SimulatedArray:
     """The array that CUDA's array interface describes."""
+    if 0 in interface["shape"]:
+        return SimulatedArray(interface["shape"], dtype)
     address, _ = interface["data"]
     memory = memory_at(address)
     assert memory is not None, "it describes memory that was freed"
@@ -186,9 +153,8 @@ class SimulatedArray(NDArrayOperatorsMixin):
     def data(self) -> MemoryPointer:
         """The place of its first element."""
         owner = self._memory.owner
-        return MemoryPointer(
-            self._memory, 0 if self._elements is owner else address_of(self._elements) - address_of(owner)
-        )
+        is_first = self._elements is owner or not self._memory.ptr
+        return MemoryPointer(self._memory, 0 if is_first else address_of(self._elements) - address_of(owner))
 
     @property
     def device(self) -> SimulatedDevice:
@@ -221,7 +187,11 @@ class SimulatedArray(NDArrayOperatorsMixin):
         return self._elements.copy()
 
     def set(self, array: Any) -> None:
-        """Fill it from a numpy array: a transfer."""
+        """Fill it from a numpy array of its dtype and sizes: a transfer."""
+        if not isinstance(array, np.ndarray) or array.dtype != self.dtype:
+            raise TypeError("arrays on the simulated device are set to numpy arrays of their dtype")
+        if array.shape != self.shape:
+            raise ValueError(f"an array of sizes {self.shape} on the simulated device is not set to {array.shape}")
         self._elements[...] = array
 
     def item(self) -> Any:
@@ -274,9 +244,13 @@ class SimulatedArray(NDArrayOperatorsMixin):
         return _lifted(function)(*args, **kwargs)
 
     def __getitem__(self, key: Any) -> Any:
+        refuse_key(key, SimulatedArray)
         return wrapped(self._elements[_in_range(_lowered(key), self.shape)])
 
     def __setitem__(self, key: Any, value: Any) -> None:
+        refuse_key(key, SimulatedArray)
+        if isinstance(value, (list, tuple)):
+            raise TypeError("a list put into an array on the simulated device; use asarray() first")
         self._elements[_in_range(_lowered(key), self.shape)] = _lowered(value)
 
     def __len__(self) -> int:
@@ -345,11 +319,18 @@ def _in_range(key: Any, shape: tuple[int, ...]) -> Any:
 
 
 def _lifted(function: Any) -> Callable[..., Any]:
+    """A function of numpy's, or a method, for arrays on the device; ufuncs make row-major arrays there."""
+    if getattr(function, "__name__", "") == "__call__":
+        function = function.__self__
+    is_ufunc = isinstance(function, np.ufunc)
+
     def call(*args: Any, **kwargs: Any) -> Any:
-        if function is not np.copyto and (unknown := UNKNOWN & set(kwargs)):
-            raise TypeError(f"{function.__name__} has no argument {min(unknown)!r} on the simulated device")
+        refuse(function, args, kwargs, SimulatedArray)
         out = kwargs.get("out")
-        result = function(*map(_lowered, args), **{name: _lowered(value) for name, value in kwargs.items()})
+        options = {name: _lowered(value) for name, value in kwargs.items()}
+        if is_ufunc and function.signature is None:
+            options["order"] = "C"
+        result = function(*map(_lowered, args), **options)
         if out is not None:
             return out[0] if isinstance(out, tuple) else out
         return wrapped(result)
