@@ -27,9 +27,12 @@ def cublas_functions(module: Any) -> CublasFunctions | None:
         import_module("cupy_backends.cuda.libs.cublas")
         if _loaded() is None:
             module.cuda.device.get_cublas_handle()
-        library = ctypes.CDLL(_loaded() or "libcublas.so")
+        path = _loaded()
+        if path is None:
+            return None
+        library = ctypes.CDLL(path)
         found = [ctypes.cast(getattr(library, name), ctypes.c_void_p).value for name in SYMBOLS]
-    except (ImportError, OSError, AttributeError):
+    except (ImportError, OSError, AttributeError, RuntimeError):
         return None
     return CublasFunctions(*(address or 0 for address in found))
 
