@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,13 @@ from tests.tolerances import assert_close
 from .test_cuda_kernels import driver as driver
 
 pytestmark = [pytest.mark.llvm, pytest.mark.usefixtures("gpu")]
+
+
+@pytest.fixture(autouse=True)
+def without_cudnn() -> Iterator[None]:
+    """Let kernels of this package compute, where cuDNN is installed, too."""
+    with jit.backends.cudnn.flags(enabled=False):
+        yield
 
 
 def launched(driver: Any, function: Any, *tensors: Any) -> tuple[Any, list[str]]:
