@@ -6,6 +6,7 @@ factors that are determined up to signs or phases, they hold for functions that 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -192,12 +193,13 @@ def lu_unpack(F: Ops, LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool, unp
        grad=absent("exchanges of rows are integers"))  # fmt: skip
 def permutation_of(m: Numpy, pivots: Array, rows: int, dtype: DType) -> Array:
     """The permutation matrix P of A = P L U, by LU's exchanges of rows."""
-    others = pivots.reshape(-1, pivots.shape[-1]) - 1
-    orders, batch = m.tile(m.arange(rows), (len(others), 1)), m.arange(len(others))
-    for row in range(others.shape[1]):
+    others = pivots.reshape(math.prod(pivots.shape[:-1]), pivots.shape[-1])
+    orders = m.tile(m.arange(rows), (len(others), 1))
+    flat, begins = orders.reshape(-1), m.arange(len(others)) * rows
+    for row, places in enumerate((others - 1 + begins[:, None]).T):
         moved = orders[:, row].copy()
-        orders[:, row] = orders[batch, others[:, row]]
-        orders[batch, others[:, row]] = moved
+        orders[:, row] = flat[places]
+        flat[places] = moved
     found = m.swapaxes(m.eye(rows, dtype=dtype.numpy)[orders], -1, -2)
     return found.reshape(*pivots.shape[:-1], rows, rows)
 

@@ -15,10 +15,10 @@ class CudaMath(ArrayMath):
     """The namespace over CuPy, or what stands for it.
 
     Note [Runs on a GPU]
-        CuPy has no `multiply.at`, its `maximum.at` drops NaN and rounds float64 to float32, and its `add.reduceat` takes
-        differences of running sums, which infinities spoil. So what goes to one place is brought together by a sort,
-        and the elements of a run are combined in pairs, all runs at a time: in the same order every time, and in as
-        many steps as the length of the longest run has binary digits.
+        CuPy has no `multiply.at`, its `maximum.at` drops NaN and rounds float64 to float32, and its `add.reduceat`
+        takes differences of running sums, which infinities spoil. So what goes to one place is brought together by a
+        sort, and the elements of a run are combined in pairs, all runs at a time: in the same order every time, and in
+        as many steps as the length of the longest run has binary digits.
     """
 
     def __init__(self, library: Any, special: Any, lapack: Any, philox: Any) -> None:
