@@ -2,14 +2,16 @@
 
     python -m benchmarks.gpu --report gpu.md            # everything that this machine allows
     python -m benchmarks.gpu --only softmax_last        # timings of one workload, printed
+    python -m benchmarks.gpu --only model/resnet50/train --only model/bert/half     # a model, see gpu_models.py
     python -m benchmarks.gpu --graphs                   # the CPU time of calls whose kernels are a CUDA graph
     JIT_CUDA=simulate python -m benchmarks.gpu --only ew_small    # no figure: whether the programs run
 
 The peers are torch eager, torch.compile and jax on the same GPU; one that is not installed is left out. They take
 turns. A measurement queues as many calls as last a few milliseconds and waits once, as programs do; *launch* is the
 time on the clock until a call returns, without waiting for its result. *Of copy* is the time in which a copy on the GPU
-moves the bytes that the workload has to move, relative to jit's. What fails is a line of the report, and ends nothing
-else.
+moves the bytes that the workload has to move, relative to jit's. *Kernels* is how long the GPU is busy with a call, as
+torch's profiler reads it off the driver, of jit and of the peer that keeps it busy for the shortest time; a call takes
+longer where the CPU is slower at queueing it. What fails is a line of the report, and ends nothing else.
 """
 
 from __future__ import annotations
@@ -23,21 +25,28 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks import gpu_models
 from benchmarks.gpu_workloads import GPU_WORKLOADS
 from benchmarks.measuring import TOLERANCE, difference, quantity
 from benchmarks.peers import CannotDo, _jit, _Names, _torch, with_gradients
 from benchmarks.workloads import WORKLOADS, Workload
 
-ALL = {**WORKLOADS, **GPU_WORKLOADS}
+WORKS = {**WORKLOADS, **GPU_WORKLOADS}
+ALL = [*WORKS, *gpu_models.NAMES]
 
 ROUNDS = 15
+CALLS_PROFILED = 10
+"""The calls whose kernels are summed up."""
 HALF_TOLERANCE = 2e-2
 """The difference, relative to the largest element, up to which results of 16-bit floats are the same."""
+MODEL_TOLERANCE = 5e-2
+"""The same for models, whose losses are those of the fifth step where they learn."""
 SECONDS = 0.005
 """A measurement lasts so long at least."""
 TESTS = ["-m", "cuda", "-q", "tests"]
@@ -133,31 +142,59 @@ PEERS: dict[str, Callable[[Workload, list[Any]], Program]] = {
 
 def measured(name: str, peers: Sequence[str]) -> str:
     """A row of the table: the times of all peers on a workload, or what is wrong with them."""
-    work = ALL[name]
-    arrays = work.inputs(np.random.default_rng(0))
-    programs, errors = _programs(work, arrays, peers)
+    work = WORKS.get(name)
+    makers, tolerance = _makers(name)
+    programs, errors = _programs({peer: makers[peer] for peer in peers if peer in makers}, tolerance)
     times = _interleaved(programs)
     if "jit" not in times:
-        return f"| {name} | {errors.get('jit', 'jit cannot do it')} | | | | |"
+        return f"| {name} | {errors.get('jit', 'jit cannot do it')} | | | | | |"
     own, others = times["jit"], {peer: t for peer, t in times.items() if peer != "jit"}
     best = min(others.values(), default=float("nan"))
-    limit = f"{_copy_time(work.bytes) / own:.2f}" if work.bytes else "-"
+    busy = {peer: _busy_time(program) for peer, program in programs.items()}
+    least = min((t for peer, t in busy.items() if peer != "jit"), default=float("nan"))
+    limit = f"{_copy_time(work.bytes) / min(own, busy['jit'] or own):.2f}" if work and work.bytes else "-"
     ratios = ", ".join(f"{peer} {t / own:.2f}" for peer, t in sorted(others.items(), key=lambda item: item[1]))
     wrong = "".join(f"; {peer}: {error}" for peer, error in errors.items())
     launch = quantity(_launch_time(programs["jit"]), "s")
-    return f"| {name} | {quantity(own, 's')} | {launch} | {limit} | {own / best:.2f} | {ratios}{wrong} |"
+    kernels = f"{quantity(busy['jit'], 's')}, {quantity(least, 's')}" if busy["jit"] else "-"
+    return f"| {name} | {quantity(own, 's')} | {launch} | {kernels} | {limit} | {own / best:.2f} | {ratios}{wrong} |"
 
 
-def _programs(
-    work: Workload, arrays: list[Any], peers: Sequence[str]
-) -> tuple[dict[str, Program], dict[str, str]]:
+Makers = dict[str, Callable[[], Program]]
+
+
+def _makers(name: str) -> tuple[Makers, float]:
+    """What makes the program of each peer, and how far from the first one's its results may be."""
+    if name not in WORKS:
+        return {peer: _of_model(make, peer) for peer, make in gpu_models.calls_of(name).items()}, MODEL_TOLERANCE
+    work = WORKS[name]
+    arrays = work.inputs(np.random.default_rng(0))
+    half = any(array.dtype.itemsize == 2 for array in arrays)
+    return {peer: partial(make, work, arrays) for peer, make in PEERS.items()}, HALF_TOLERANCE if half else TOLERANCE
+
+
+def _of_model(make: Callable[[], Callable[[], Any]], peer: str) -> Callable[[], Program]:
+    def program() -> Program:
+        return Program(make(), importlib.import_module("jit" if peer == "jit" else "torch").cuda.synchronize, _fetched)
+
+    return program
+
+
+def _fetched(result: Any) -> list[Any]:
+    """All arrays in the result of a model."""
+    if isinstance(result, (tuple, list)):
+        return [array for part in result for array in _fetched(part)]
+    return [result.detach().cpu().numpy().astype(np.float32)]
+
+
+def _programs(makers: Makers, tolerance: float) -> tuple[dict[str, Program], dict[str, str]]:
     """The programs that give the right result, and what is wrong with the others."""
     found: dict[str, Program] = {}
     errors: dict[str, str] = {}
     expected: Any = None
-    for name in peers:
+    for name, make in makers.items():
         try:
-            program = PEERS[name](work, arrays)
+            program = make()
             for _ in range(4):  # what compiles late compiles now
                 result = program.call()
             given = program.fetch(result)
@@ -167,8 +204,7 @@ def _programs(
             errors[name] = f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"
             continue
         expected = given if expected is None else expected
-        half = any(array.dtype.itemsize == 2 for array in arrays)
-        if (off := difference(given, expected)) > (HALF_TOLERANCE if half else TOLERANCE):
+        if (off := difference(given, expected)) > tolerance:
             errors[name] = f"wrong by {off:.1e}"
         else:
             found[name] = program
@@ -202,6 +238,21 @@ def _launch_time(program: Program) -> float:
         program.call()
         found.append(time.perf_counter() - start)
     return statistics.median(found)
+
+
+def _busy_time(program: Program) -> float:
+    """The seconds for which a call keeps the GPU busy; 0 where torch is not there to tell."""
+    try:
+        profiler = importlib.import_module("torch.profiler")
+    except ImportError:
+        return 0.0
+    program.wait()
+    with profiler.profile(activities=[profiler.ProfilerActivity.CUDA], acc_events=True) as profile:
+        for _ in range(CALLS_PROFILED):
+            program.call()
+        program.wait()
+    on_gpu = [event for event in profile.events() if str(event.device_type).endswith("CUDA")]
+    return float(sum(event.time_range.elapsed_us() for event in on_gpu)) / CALLS_PROFILED * 1e-6
 
 
 def _copy_time(moved: int) -> float:
@@ -267,8 +318,8 @@ def _cpu_time(work: Callable[[], Any]) -> float:
 # -- the report ----------------------------------------------------------------------------------------------------
 
 HEAD = """
-| workload | jit | launch | of copy | jit / best | the others, relative to jit |
-| --- | --- | --- | --- | --- | --- |"""
+| workload | jit | launch | kernels: jit, best other | of copy | jit / best | the others, relative to jit |
+| --- | --- | --- | --- | --- | --- | --- |"""
 
 
 def _ran(title: str, command: Sequence[str]) -> str:
@@ -300,7 +351,7 @@ def main() -> int:
         return 0
     if unknown := [name for name in options.only or () if name not in ALL]:
         parser.error(f"there is no workload {unknown[0]!r}: choose from {', '.join(ALL)}")
-    parts = [_timings(options.only or list(ALL), peers)]
+    parts = [_timings(options.only or ALL, peers)]
     if options.report:
         parts.insert(0, _ran("This machine", [sys.executable, "-m", "jit", "doctor"]))
         parts.append(_ran("Calls of a CUDA graph", [sys.executable, "-m", "benchmarks.gpu", "--graphs"]))
@@ -324,7 +375,7 @@ def _timings(names: Sequence[str], peers: Sequence[str]) -> str:
             said = errors.read()
         rows += found
         if len(found) < len(left):
-            rows.append(f"| {left[len(found)]} | exit {child.returncode}: {' '.join(said.split())[-120:]} | | | | |")
+            rows.append(f"| {left[len(found)]} | exit {child.returncode}: {' '.join(said.split())[-120:]} | | | | | |")
             print(rows[-1], flush=True)
     return f"\n## Timings\n{HEAD}\n" + "\n".join(rows) + "\n"
 

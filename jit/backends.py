@@ -1,7 +1,8 @@
 """Choice among the algorithms of an operator: `jit.backends.cudnn`, `jit.use_deterministic_algorithms`.
 
-The names are PyTorch's, but there is no cuDNN: `benchmark` and `deterministic` govern this package's convolutions, see
-Note [How a convolution is computed]; `enabled` and `allow_tf32` are kept and change nothing.
+The names are PyTorch's. `benchmark` governs this package's convolutions, see Note [How a convolution is computed];
+`deterministic` these and cuDNN's; `enabled` and `allow_tf32` say whether cuDNN computes on a GPU where it is installed,
+and whether it may round float32 to 10 bits for tensor cores, which it may not unless it is told so.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from jit.ir.errors import KindError
-from jit.ir.settings import SETTINGS
+from jit.ir.settings import SETTINGS, VERSIONS
 
 _WARNING = [False]
 """Whether operators without a deterministic algorithm were to warn only."""
@@ -61,16 +62,31 @@ class Cudnn:
     False
     """
 
-    def __init__(self) -> None:
-        self.enabled = True
-        self.allow_tf32 = True
-
     def is_available(self) -> bool:
-        """Whether there is cuDNN: there is none."""
-        return False
+        """Whether there is cuDNN, with a GPU and all that it takes."""
+        return self.version() is not None
 
-    def version(self) -> None:
-        """None, as there is no cuDNN."""
+    def version(self) -> int | None:
+        """The version of cuDNN, 91400 for 9.14.0; None if there is none."""
+        return VERSIONS["cudnn"]() if "cudnn" in VERSIONS else None
+
+    @property
+    def enabled(self) -> bool:
+        """Whether cuDNN computes what it can."""
+        return SETTINGS.cudnn
+
+    @enabled.setter
+    def enabled(self, value: bool) -> None:
+        SETTINGS.cudnn = bool(value)
+
+    @property
+    def allow_tf32(self) -> bool:
+        """Whether cuDNN may round float32 to 10 bits for tensor cores; unlike PyTorch's, it is off at first."""
+        return SETTINGS.allow_tf32
+
+    @allow_tf32.setter
+    def allow_tf32(self, value: bool) -> None:
+        SETTINGS.allow_tf32 = bool(value)
 
     @property
     def benchmark(self) -> bool:

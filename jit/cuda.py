@@ -374,7 +374,7 @@ class Event:
         return self._made is None or bool(self._made.done)
 
     def elapsed_time(self, end_event: Event) -> float:
-        """The milliseconds from this event to a later one; both must be done.
+        """The milliseconds from this event to a later one, which is waited for.
 
         Raises:
             UsageError: One of them was not recorded, or was made without `enable_timing=True`.
@@ -384,6 +384,8 @@ class Event:
             raise UsageError("elapsed_time: both events must measure time; make them with enable_timing=True")
         if self._made is None or end_event._made is None:
             raise UsageError("elapsed_time: one of the events marks nothing; record() both of them first")
+        self.synchronize()
+        end_event.synchronize()
         return float(_library(None).module.cuda.get_elapsed_time(self._made, end_event._made))
 
 

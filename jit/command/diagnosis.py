@@ -27,6 +27,7 @@ def diagnose() -> list[Finding]:
     findings += [
         _library("pygraphviz", optional=True),
         _gpus(),
+        _cudnn(),
         _engine("eager", _run_eager),
         _engine("interpreter", _run_interpreter),
         _engine("kernels", _run_kernel),
@@ -46,6 +47,16 @@ def _gpus() -> Finding:
     except Exception as error:  # a driver that starts may still fail here, and no other finding depends on it
         return Finding("cuda", False, f"{type(error).__name__}: {error}", optional=True)
     return Finding("cuda", True, "; ".join(found), optional=True)
+
+
+def _cudnn() -> Finding:
+    """The version of cuDNN, which only speed depends on."""
+    import jit
+
+    version = None if jit.cuda.obstacle() else jit.backends.cudnn.version()
+    if version is None:
+        return Finding("cudnn", False, "convolutions and attention on a GPU are kernels of this package", optional=True)
+    return Finding("cudnn", True, f"{version // 10000}.{version // 100 % 100}.{version % 100}", optional=True)
 
 
 def _gpu(index: int) -> str:

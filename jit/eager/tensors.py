@@ -385,6 +385,8 @@ class Tensor(Methods):
         if stream is not None and type(stream) is not int:
             raise KindError(f"a stream is a number, not {type(stream).__name__}; leave it out")
         if not isinstance(array, np.ndarray):
+            if copy and dl_device is None:  # CuPy copies to the CPU alone
+                array, copy = array.copy(), None
             return array.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
         if stream is not None or (dl_device is not None and tuple(dl_device) != self.__dlpack_device__()):
             raise ExchangeError("memory is lent on the CPU, where there are no streams; leave stream and dl_device out")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -18,10 +18,16 @@ class Settings:
     """Choose by rule alone, so that every run of a program gives the same bits."""
     matmul_precision: str = "highest"
     """The precision of products that a program has asked for; there is one."""
+    cudnn: bool = True
+    """Let cuDNN compute on a GPU what it can; asked of the process, not of the call."""
+    allow_tf32: bool = False
+    """Let cuDNN round float32 to 10 bits for tensor cores; asked of the process, not of the call."""
 
 
 SETTINGS = Settings()
 """The settings of the process."""
+VERSIONS: dict[str, Callable[[], int | None]] = {}
+"""The functions that say which version of a library there is, None without one, by its name; its users add them."""
 _OVERRIDE: ContextVar[Settings | None] = ContextVar("settings", default=None)
 
 

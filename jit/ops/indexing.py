@@ -691,9 +691,22 @@ def _key(name: str, shape: Ints, indices: Sequence[Array | None]) -> tuple[Any, 
     return tuple(key)
 
 
-def _picked(name: str, self: Array, indices: Sequence[Array | None]) -> Any:
+def _check_each(m: Numpy, name: str, shape: Ints, key: tuple[Any, ...]) -> None:
+    """Integers within the dims that they stand for."""
+    dim = 0
+    for index in key:
+        is_mask = not isinstance(index, slice) and index.dtype.kind == "b"
+        if not is_mask and not isinstance(index, slice):
+            _check_index(m, name, index, shape[dim], negative=True)
+        dim += index.ndim if is_mask else 1
+
+
+def _picked(m: Numpy, name: str, self: Array, indices: Sequence[Array | None]) -> Any:
+    key = _key(name, self.shape, indices)
+    if not m.refuses_indices:
+        _check_each(m, name, self.shape, key)
     try:
-        return self[_key(name, self.shape, indices)]
+        return self[key]
     except IndexError as error:
         raise DimError(f"{name}: {error}; the tensor has the sizes {list(self.shape)}") from None
 
@@ -705,7 +718,7 @@ def _picked(name: str, self: Array, indices: Sequence[Array | None]) -> Any:
                  F.index_put(_zeros(F, g, self_meta), indices, g, True)))  # fmt: skip
 def index(m: Numpy, self: Array, indices: Sequence[Array | None]) -> Array:
     """self[indices]: one tensor of integers or mask for each leading dim, None for all of a dim."""
-    return m.array(_picked("index", self, indices), order="C")
+    return m.array(_picked(m, "index", self, indices), order="C")
 
 
 @index.parts
@@ -853,7 +866,7 @@ def index_put(m: Numpy, self: Array, indices: Sequence[Array | None], values: Ar
     if not indices:
         raise UsageError("index_put: expects at least one index; use copy_ to write everywhere")
     out = m.array(self, order="C")
-    places = _picked("index_put", m.arange(out.size).reshape(out.shape), indices)
+    places = _picked(m, "index_put", m.arange(out.size).reshape(out.shape), indices)
     source = _spread(m, values, places.shape)
     if accumulate:
         m.add.at(out.reshape(-1), places.reshape(-1), source.reshape(-1))

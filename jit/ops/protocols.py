@@ -259,6 +259,7 @@ class Numpy(Functions[Array], Protocol):
     prod: Callable[..., Array]
     put_along_axis: Callable[..., Array]
     real: Callable[..., Array]
+    refuses_indices: bool
     repeat: Callable[..., Array]
     reshape: Callable[..., Array]
     roll: Callable[..., Array]

@@ -73,7 +73,7 @@ def test_a_device_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     f = network()
     f(jit.randn(5, 3, device="cuda"))
     f.save(tmp_path / "f.jit")
-    monkeypatch.delenv("JIT_CUDA")
+    monkeypatch.delenv("JIT_CUDA", raising=False)
     if jit.cuda.is_available():
         pytest.skip("there is a GPU")
     with pytest.raises(jit.UsageError, match=r"there is no device 'cuda:0' here.* save the function with its tensors"):
@@ -101,8 +101,8 @@ def test_a_file_of_a_gpu_is_loaded_for_the_cpu(
     assert all(t.is_cpu for t in g.state_dict().values())
     for _ in range(3):
         assert g(x.cpu()).is_cpu
-        assert np.allclose(g(x.cpu()).tolist(), wanted.tolist(), rtol=1e-5)
-        assert np.allclose(gradient(g, x.cpu()), slope, rtol=1e-5)
+        assert np.allclose(g(x.cpu()).tolist(), wanted.tolist(), rtol=1e-5, atol=1e-6)
+        assert np.allclose(gradient(g, x.cpu()), slope, rtol=1e-5, atol=1e-5)
     assert "cuda:0" not in str(g.graph)
 
 

@@ -13,6 +13,7 @@ import jit
 from jit import nn
 from jit.runtime.arrays import dlpack
 from jit.runtime.cuda import simulated
+from tests.devices import SIMULATED, arrays_of
 from tests.eager.test_interchange import LAYOUTS, numbers
 
 pytestmark = pytest.mark.usefixtures("gpu")
@@ -46,14 +47,14 @@ def same_memory(one: jit.Tensor, two: jit.Tensor) -> None:
 
 @pytest.mark.parametrize("layout", [f for name, f in LAYOUTS.items() if name not in ("reversed", "empty")])
 @pytest.mark.parametrize("dtype", [jit.float32, jit.float64, jit.int8, jit.bool, jit.complex64], ids=str)
-def test_dlpack_shares_memory(layout: Any, dtype: jit.DType) -> None:
-    source = layout(simulated.library().asarray(numbers(dtype.numpy)))
+def test_dlpack_shares_memory(layout: Any, dtype: jit.DType, gpu: str) -> None:
+    source = layout(arrays_of(gpu).asarray(numbers(dtype.numpy)))
     lent = jit.from_dlpack(source)
     assert lent.is_cuda and lent.tolist() == source.tolist()
     same_memory(jit.from_dlpack(lent), lent)
     same_memory(jit.from_dlpack(lent.__dlpack__()), lent)
     same_memory(jit.asarray(source), lent)
-    theirs = simulated.library().from_dlpack(lent)
+    theirs = arrays_of(gpu).from_dlpack(lent)
     assert theirs.data.ptr == lent.data_ptr()
 
 
@@ -70,6 +71,7 @@ def test_the_device_that_dlpack_names() -> None:
         x.requires_grad_().__dlpack__()
 
 
+@SIMULATED
 def test_streams_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
 
@@ -78,8 +80,14 @@ def test_streams_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
         return dlpack.lend(self, kind=dlpack.CUDA)
 
     monkeypatch.setattr(simulated.SimulatedArray, "__dlpack__", lend)
-    sample().__dlpack__(stream=2, max_version=(1, 0), copy=True)
-    assert asked == [{"stream": 2, "max_version": (1, 0), "dl_device": None, "copy": True}]
+    sample().__dlpack__(stream=2, max_version=(1, 0), copy=False)
+    assert asked == [{"stream": 2, "max_version": (1, 0), "dl_device": None, "copy": False}]
+
+
+def test_a_copy_is_lent() -> None:
+    x = sample()
+    for copy_of_x in (x.__dlpack__(copy=True), x.__dlpack__(max_version=(1, 0), copy=True)):
+        assert jit.from_dlpack(copy_of_x).data_ptr() != x.data_ptr()
 
 
 def test_from_dlpack_to_a_device() -> None:
@@ -153,7 +161,7 @@ def test_pickles_come_back_to_the_device(monkeypatch: pytest.MonkeyPatch) -> Non
     assert tensor.is_cuda and tensor.tolist() == sample().t().tolist()
     assert isinstance(again.weight, nn.Parameter) and again.weight.is_cuda and again.weight.requires_grad
     assert again(sample()).tolist() == layer(sample()).tolist()
-    monkeypatch.delenv("JIT_CUDA")
+    monkeypatch.delenv("JIT_CUDA", raising=False)
     if not jit.cuda.is_available():
         with pytest.raises(jit.UsageError, match=r"pickled on 'cuda:0'.*pickle t\.cpu\(\)"):
             pickle.loads(pickled)

@@ -153,7 +153,7 @@ def launch(kernel: DeviceKernel, inputs: list[Array], outputs: list[Array]) -> N
 def cpu_text(text: str) -> str:
     """The module with what only a GPU has replaced."""
     text = re.sub(
-        r"define ptx_kernel void @(\w+)\(ptr byval.*\) {",
+        r"define ptx_kernel void @(\w+)\(ptr byval.*\) .*{",
         r"define void @\1(ptr %data, ptr %geometry, ptr %errors, i32 %tid, i32 %block, i32 %threads) {",
         text,
     )
@@ -176,7 +176,7 @@ def cpu_text(text: str) -> str:
 def amd_text(text: str) -> str:
     """The same for AMD's GPUs."""
     text = re.sub(
-        r"define amdgpu_kernel void @(\w+)\(.*\) {",
+        r"define amdgpu_kernel void @(\w+)\(.*\) .*{",
         r"define void @\1(ptr %data, ptr %geometry, ptr %errors, i32 %tid, i32 %block, i32 %threads) {",
         text,
     )

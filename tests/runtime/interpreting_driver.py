@@ -14,6 +14,7 @@ from tests.ptx.launch import Loaded
 from tests.ptx.memory import Memory
 from tests.ptx.parser import parse
 
+from .cublas_functions import SimulatedCublas
 from .driver_functions import DriverOfGraphs, GivenKernel
 
 INVALID_CONTEXT = 201
@@ -23,9 +24,13 @@ BROKEN = 999
 
 
 class InterpretingDriver:
-    """Loads and launches kernels by interpreting them; counts the launches."""
+    """Loads and launches kernels by interpreting them; counts the launches, a product by cuBLAS as "cublas".
 
-    def __init__(self) -> None:
+    Args:
+        has_cublas: Whether there is cuBLAS.
+    """
+
+    def __init__(self, has_cublas: bool = True) -> None:
         self.launches: list[str] = []
         """The names of the kernels that were launched."""
         self._attached = threading.local()
@@ -34,6 +39,9 @@ class InterpretingDriver:
         self.graphs = DriverOfGraphs(self._sizes, self._run)
         """What CUDA graphs were made and launched."""
         self.functions = self.graphs.functions()
+        self.products = SimulatedCublas(lambda: self.launches.append("cublas"))
+        """What cuBLAS was told."""
+        self.cublas = self.products.functions() if has_cublas else None
 
     def forget(self) -> None:
         """Count anew."""

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import jit
-from jit.runtime.cuda import devices, launching, simulated, trial
+from jit.runtime.cuda import cublas_library, devices, launching, simulated, trial
 from jit.runtime.cuda import driver as driver_module
 from jit.runtime.cuda.driver import SYMBOLS, CudaDriver
 from tests.tolerances import assert_close
@@ -116,3 +116,19 @@ def test_a_driver_without_a_function_launches_kernels_one_by_one(interpreter: In
     for _ in range(5):
         assert_close(f(x.cuda()).cpu(), columns(x), rtol=1e-5, atol=1e-6)
     assert driver.functions is None and not interpreter.graphs.replays and interpreter.launches
+
+
+def test_cublas_is_found_among_the_libraries_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """None of CuPy, or a library that lacks a function, is no error."""
+    asked: list[str] = []
+    device = SimpleNamespace(get_cublas_handle=lambda: asked.append("handle"))
+    cupy = SimpleNamespace(cuda=SimpleNamespace(device=device))
+    monkeypatch.setattr(cublas_library, "import_module", asked.append)
+    assert cublas_library.cublas_functions(cupy) is None and len(asked) == 2, "it is not loaded, also when asked for"
+    functions = SimpleNamespace(**dict.fromkeys(cublas_library.SYMBOLS, ctypes.CFUNCTYPE(ctypes.c_int)(lambda: 0)))
+    monkeypatch.setattr(cublas_library, "_loaded", lambda: "/lib/libcublas.so.13")
+    monkeypatch.setattr(ctypes, "CDLL", lambda path: functions)
+    found = cublas_library.cublas_functions(cupy)
+    assert found is not None and all(found)
+    del functions.cublasGemmStridedBatchedEx_64
+    assert cublas_library.cublas_functions(cupy) is None

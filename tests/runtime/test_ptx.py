@@ -21,7 +21,7 @@ from jit.runtime.kernels.nest import Access, Buffer, Local, Nest, NestStep, Redu
 from ..passes.test_fuse_rows import ONE_KERNEL, recorded
 from .grid_emulation import GPU, emulated, launch
 from .kernels_under_test import same_bits
-from .nests_under_test import embedding, lstm_cell, product, reduction, running, softmax
+from .nests_under_test import embedding, error_bound, lstm_cell, product, reduction, running, softmax
 from .test_ptx_registry import DTYPES, kernels, nodes, operators
 
 pytestmark = pytest.mark.llvm
@@ -149,35 +149,54 @@ def test_results_may_take_the_place_of_operands(rng):
     assert np.array_equal(x, wanted)
 
 
-@pytest.mark.parametrize(("length", "teams"), [(8193, 2), (20_000, 4), (300_001, 32)])
-def test_teams_share_a_long_row(length, teams):
-    x, out = normal(2, length), np.zeros(2, np.float32)
+def whole_numbers(*shape: int) -> Array:
+    """Floats whose sums are exact, in whatever order."""
+    return np.round(normal(*shape) * 4)
+
+
+@pytest.mark.parametrize(
+    ("length", "teams", "piece"), [(256, 1, 128), (257, 2, 4), (8193, 32, 8), (20_000, 32, 12), (300_001, 32, 76)]
+)
+def test_teams_share_a_long_row(length, teams, piece):
+    """No piece is shorter than the four turns whose loads go ahead."""
+    x, out = whole_numbers(2, length), np.zeros(2, np.float32)
     kernel = equal_bits(reduction("sum", x, out, (1,)), [x], [out])
-    assert (kernel.grid.teams, kernel.grid.threads) == (teams, 32 * teams)
+    assert (kernel.grid.teams, kernel.grid.threads) == (teams, 32 * teams if teams > 1 else 256)
+    assert teams == 1 or kernel.grid.piece == piece
 
 
 @pytest.mark.parametrize("shape", [(6, 5, 70), (33, 2, 300), (40, 3, 9), (5, 200, 1)])
 def test_teams_share_the_outer_loop_of_a_row(shape):
     """As in the statistics of a batch norm."""
-    x, out = normal(*shape), np.zeros(shape[1], np.float32)
+    x, out = whole_numbers(*shape), np.zeros(shape[1], np.float32)
     kernel = equal_bits(reduction("sum", x, out, (0, 2)), [x], [out])
-    assert kernel.grid.teams == {6: 8, 33: 32, 40: 32, 5: 1}[shape[0]]
+    assert kernel.grid.teams == {6: 8, 33: 32, 40: 32, 5: 2}[shape[0]]
 
 
-@pytest.mark.parametrize(("shape", "teams"), [((1000, 8), 8), ((129, 64), 2), ((128, 64), 1), ((5000, 32), 32)])
+@pytest.mark.parametrize(("shape", "teams"), [((1000, 8), 32), ((129, 64), 32), ((16, 64), 4), ((4, 64), 1)])
 def test_teams_share_columns(shape, teams):
-    x, out = normal(*shape), np.zeros(shape[1], np.float32)
+    x, out = whole_numbers(*shape), np.zeros(shape[1], np.float32)
     kernel = equal_bits(reduction("sum", x, out, (0,)), [x], [out])
     assert kernel.grid.teams == teams
 
 
+@pytest.mark.parametrize("dims", [(0,), (1,)])
+def test_sums_that_teams_share_stay_within_their_bound(dims):
+    x = np.random.default_rng(1).random((301, 307), np.float32)
+    out = np.zeros(x.sum(dims).shape, np.float32)
+    kernel = device_kernel(reduction("sum", x, out, dims), GPU)
+    launch(kernel, [x], [out])
+    assert kernel.grid.teams > 1
+    assert np.all(abs(out - x.sum(dims, dtype=np.float64)) <= error_bound(x, dims))
+
+
 def test_teams_share_positions_in_columns():
     x, places = np.round(normal(4500, 256)), np.zeros(256, np.int64)
-    assert equal_bits(reduction("argmax", x, places, (0,)), [x], [places]).grid.teams == 32
+    assert equal_bits(reduction("argmax", x, places, (0,)), [x], [places]).grid.teams == 16
 
 
 def test_teams_are_so_few_that_their_results_find_room():
-    x, out = normal(4500, 256), np.zeros(256, np.float32)
+    x, out = whole_numbers(4500, 256), np.zeros(256, np.float32)
     nest = reduction("sum", x, out, (0,))
     both = (Reduce("sum", (0,), float32), Reduce("sum", (1,), float32))
     first = replace(nest.steps[0], results=both, body=lambda m, a: (a, a * a))
@@ -198,8 +217,14 @@ def test_teams_share_a_scan(length, teams, monoid):
 LENGTHS = [1, 3, 16, 33, 64, 100, 1000, 4097, 8300, 20_000]
 
 
+@pytest.fixture
+def alone(monkeypatch):
+    """No team shares a row, as where there are many of them."""
+    monkeypatch.setattr(gpu_schedule, "ENOUGH", 1)
+
+
 @pytest.mark.parametrize("length", LENGTHS)
-def test_threads_of_a_row_give_the_bits_of_lanes(length):
+def test_threads_of_a_row_give_the_bits_of_lanes(length, alone):
     x = normal(5, length)
     for monoid in ("sum", "max", "argmin"):
         reduced = np.zeros(5, np.int64 if monoid == "argmin" else np.float32)
@@ -211,7 +236,7 @@ def test_threads_of_a_row_give_the_bits_of_lanes(length):
 
 @pytest.mark.parametrize("length", LENGTHS[:-1])
 @pytest.mark.parametrize("columns", [37, 64])
-def test_columns_have_the_bits_of_lanes(length, columns):
+def test_columns_have_the_bits_of_lanes(length, columns, alone):
     x, out = normal(length, columns), np.zeros(columns, np.float32)
     equal_bits(reduction("sum", x, out, (0,)), [x], [out])
     whole = np.zeros_like(x)
@@ -237,9 +262,8 @@ def test_narrow_transposes_are_read_as_they_lie(shape, kind):
     assert equal_bits(pointwise_nest(lambda m, a: a * 2, [x.T], [out]), [x.T], [out]).grid.kind == kind
 
 
-def test_rows_beyond_the_last_store_nothing(monkeypatch):
+def test_rows_beyond_the_last_store_nothing(alone):
     """Those that the last block has no row for do the last again, which may have been overwritten by then."""
-    monkeypatch.setattr(gpu_schedule, "ENOUGH", 1)
     whole = normal(3, 4, 40)
     for x in (whole[..., :33], whole[..., :33].T):
         nest = reduction("sum", x, np.zeros(3 if x.shape[0] == 3 else 33, np.float32), (1, 2))

@@ -37,12 +37,12 @@ from jit.runtime.gpu.convolutions import by_weight, forward, window_of
 from jit.runtime.gpu.device import DeviceKernel, device_kernel
 from jit.runtime.gpu.matrices import of_matrices
 from jit.runtime.gpu.ptxas import Resources, assemble, ptxas_path
-from jit.runtime.kernels.nest import Buffer, Nest
+from jit.runtime.kernels.nest import Buffer, Local, Nest, Reduce
 from jit.runtime.targets.target import Target
 
 from ..passes.test_fuse_rows import ONE_KERNEL
 from .grid_emulation import GPU
-from .nests_under_test import product
+from .nests_under_test import product, reduction
 from .test_ptx import FIVE, fused, group_of
 from .test_ptx_registry import POINTWISE, one, texts
 
@@ -265,6 +265,24 @@ def test_costs_are_those_of_the_table():
 def same(registers: list[int], wanted: list[int], slack: int) -> bool:
     """Whether they are equal or, if there is slack, not much more."""
     return registers == wanted if not slack else all(a <= b + slack for a, b in zip(registers, wanted, strict=True))
+
+
+@needs_ptxas
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("dims", [(0,), (1,)])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_large_blocks_find_enough_registers(count, dtype, dims, arch):
+    """Several sums at once: 65,536 registers are all that there are, and none is spilled."""
+    x = zeros(4096, 4096, dtype=dtype)[:, :64] if dims == (0,) else zeros(8, 4096, dtype=dtype)
+    nest = reduction("sum", x, zeros(x.shape[1 - dims[0]], dtype=dtype), dims)
+    sums = tuple(Reduce("sum", (number,), as_dtype(dtype)) for number in range(count))
+    first = replace(nest.steps[0], results=sums, body=lambda m, a: (a, a * a, a * 3)[:count] if count > 1 else a)
+    last = replace(nest.steps[1], reads=tuple(map(Local, range(count))), body=lambda m, *sums: sums[-1])
+    kernel = device_kernel(replace(nest, steps=(first, last)), Target.nvidia(arch))
+    cost, threads = kernel.assemble().kernels[kernel.name], kernel.grid.threads
+    assert kernel.grid.teams > 1 and (threads <= 256 or f".maxnreg {65536 // threads}\n" in kernel.ptx)
+    assert cost.registers * threads <= 1 << 16 and not cost.spilled
 
 
 # -- ptxas itself --------------------------------------------------------------------------------------------------

@@ -40,6 +40,7 @@ class CountingDriver:
         self._counted = self.SIGNATURE(counted)
         address = ctypes.cast(self._counted, ctypes.c_void_p).value or 0
         self.functions = driver.functions._replace(launch_kernel=address)
+        self.cublas = driver.cublas
 
     def load(self, ptx: str, name: str) -> Any:
         function = self._driver.load(ptx, name)

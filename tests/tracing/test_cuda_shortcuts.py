@@ -66,7 +66,7 @@ def test_calls_of_one_stretch_and_of_several_pieces() -> None:
     for found, wanted in kept:
         assert_close(found.cpu(), wanted.cpu(), rtol=1e-5, atol=1e-6)
         assert found._storage.version == 0 and not found._storage.inference
-    several = warmed(lambda x, w: (jit.linalg.inv(x @ x.t() + 9) + 1, mixed(x, w)), x, w)
+    several = warmed(lambda x, w: (jit.linalg.inv(x @ x.t() + 9 * jit.eye(5, device="cuda")) + 1, mixed(x, w)), x, w)
     assert goes_short(several, jit.randn(5, 6).cuda(), w)
     structured = warmed(
         lambda pair, more: {"a": pair[0] + 1, "b": [pair[1] * 2, more["x"].exp()]}["b"], (x, w), {"x": x.clone()}

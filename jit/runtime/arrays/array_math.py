@@ -33,6 +33,9 @@ class ArrayMath:
         philox: The random numbers.
     """
 
+    refuses_indices = False
+    """Whether `x[indices]` raises where there is no such element; CuPy's takes another one."""
+
     def __init__(self, library: Any, special: Any, lapack: Any, philox: Any) -> None:
         self.library = library
         self.special, self.lapack, self.philox = special, lapack, philox
@@ -222,6 +225,8 @@ def _horner(coefficients: Sequence[float], x: Any) -> Any:
 
 class _NumpyMath(ArrayMath):
     """The namespace over numpy."""
+
+    refuses_indices = True
 
     def strided(self, x: Any, sizes: Any, offset: int, strides: Any, dtype: Any = None) -> Any:
         """The memory of x from `offset` on with these sizes and strides, all in bytes but the sizes."""

@@ -24,7 +24,7 @@ from jit.ir.refusals import FOREIGN, refusal
 
 from . import arrays, blocks, large, libraries
 from .libraries import HOST, ArrayLibrary
-from .placing import library_for, placed, stays_on_host
+from .placing import library_for, placed, shared_library, stays_on_host
 
 _NARROW = frozenset(dtype.numpy for dtype in dtypes.KNOWN if dtype.is_narrow)
 _SINGLE = dtypes.float32.numpy
@@ -61,7 +61,12 @@ def execute(op: Op, values: Sequence[Any], state: RandomState | None = None) -> 
     try:
         if not libraries.FINDERS or stays_on_host(op, values):
             return _RUNNERS[op.kind](op, values, state, HOST)
-        return _execute_on(library_for(op, values), op, values, state)
+        shared = shared_library(op, values)
+        if shared is not None:
+            return _execute_on(shared, op, values, state)
+        library = library_for(op, values)
+        here = values if _goes_to_host(library, op) else placed(op, values, library)
+        return _execute_on(library, op, here, state)
     except Error:
         raise
     except FOREIGN as error:
@@ -116,21 +121,27 @@ def _attempted(body: Callable[..., Any], values: Sequence[Any]) -> Any:
 
 def _execute_on(library: ArrayLibrary, op: Op, values: Sequence[Any], state: Any) -> list[Any]:
     """Run `op` on a device; the device's errors become errors of this package."""
-    with library.current():
-        try:
-            return _run_on(library, op, values, state)
-        except Exception as error:
-            libraries.raise_explained(library, error, op.schema.name)
-            raise
+    if not library.is_current():
+        with library.current():
+            return _execute_on(library, op, values, state)
+    try:
+        return _run_on(library, op, values, state)
+    except Exception as error:
+        libraries.raise_explained(library, error, op.schema.name)
+        raise
+
+
+def _goes_to_host(library: ArrayLibrary, op: Op) -> bool:
+    """Whether an operator is run on the CPU, as its body needs that, and its results are brought back."""
+    return op.runs_on_host and library.has_elements and library is not HOST
 
 
 def _run_on(library: ArrayLibrary, op: Op, values: Sequence[Any], state: Any) -> list[Any]:
     """Run `op` on a device; on the CPU and back again, if its body needs that."""
-    if not op.runs_on_host or not library.has_elements or library is HOST:
-        here = placed(op, values, library)
-        found = library.computed(op, here)
+    if not _goes_to_host(library, op):
+        found = library.computed(op, values)
         if found is None:
-            return _RUNNERS[op.kind](op, here, state, library)
+            return _RUNNERS[op.kind](op, values, state, library)
         return [*found, state] if op.kind == "random" else found
     for tell in TRANSFERS:
         tell(op)

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from jit.ir.dtypes import DType
 from jit.ir.errors import Error
 from jit.ir.op import Op
 
@@ -34,6 +35,9 @@ class ArrayLibrary(Protocol):
     def current(self) -> AbstractContextManager[Any]:
         """A block in which arrays are made on the device."""
 
+    def is_current(self) -> bool:
+        """Whether arrays are made on the device anyway."""
+
     def taken(self, value: Any) -> Any:
         """A number, or an array of any device, as an array here; itself if it is here."""
 
@@ -55,6 +59,9 @@ class ArrayLibrary(Protocol):
     def computed(self, op: Op, values: Sequence[Any]) -> list[Any] | None:
         """The results of an operator by other means than its body, such as kernels; None if that shall compute them."""
 
+    def has_convolutions(self, dtype: DType) -> bool:
+        """Whether convolutions of a dtype are a library's, such as cuDNN's, which no group can be part of."""
+
 
 class HostLibrary:
     """numpy, for the CPU."""
@@ -67,6 +74,10 @@ class HostLibrary:
     def current(self) -> AbstractContextManager[Any]:
         """Nothing: there is one CPU."""
         return nullcontext()
+
+    def is_current(self) -> bool:
+        """True: there is one CPU."""
+        return True
 
     def taken(self, value: Any) -> Any:
         """A number, or an array of any device, as a numpy array; itself if it is one."""
@@ -106,6 +117,10 @@ class HostLibrary:
     def computed(self, op: Op, values: Sequence[Any]) -> list[Any] | None:
         """None: in eager mode numpy computes, and plans have kernels of their own."""
         return None
+
+    def has_convolutions(self, dtype: DType) -> bool:
+        """False: numpy has none."""
+        return False
 
 
 def raise_explained(library: ArrayLibrary, error: Exception, what: str) -> None:

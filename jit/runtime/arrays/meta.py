@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from jit.ir.devices import META
-from jit.ir.dtypes import from_numpy
+from jit.ir.dtypes import DType, from_numpy
 from jit.ir.errors import Error, NoElementsError, ShapeError, UsageError
 from jit.ir.geometry import Geometry
 from jit.ir.op import Op, strides_of
@@ -187,6 +187,10 @@ class MetaLibrary:
         """Nothing: there is one such device."""
         return nullcontext()
 
+    def is_current(self) -> bool:
+        """True: there is one such device."""
+        return True
+
     def taken(self, value: Any) -> Any:
         """An array like a number, or an array of any device, without elements; itself if it is here."""
         if isinstance(value, MetaArray):
@@ -224,6 +228,10 @@ class MetaLibrary:
             return None
         results = op.infer([_type_of(value) for value in values])
         return [_array_of(op, type) for type in results if type is not GENERATOR]
+
+    def has_convolutions(self, dtype: DType) -> bool:
+        """False: nothing is computed."""
+        return False
 
 
 def _type_of(value: Any) -> Any:

@@ -12,7 +12,7 @@ from jit.ir.devices import announce
 from jit.ir.errors import UsageError
 from jit.ir.op import Op
 
-from .libraries import HOST, OPENERS, ArrayLibrary, is_array, library_of, library_on
+from .libraries import FINDERS, HOST, OPENERS, ArrayLibrary, is_array, library_of, library_on
 
 INDICES = frozenset(("indices", "lengths", "input_lengths", "target_lengths"))
 """Arguments that may lie on the CPU, whatever the device of the others."""
@@ -26,6 +26,30 @@ def stays_on_host(op: Op, values: Sequence[Any]) -> bool:
             return False
     place = _device_argument(op)
     return place is None or values[place] is None
+
+
+def shared_library(op: Op, values: Sequence[Any]) -> ArrayLibrary | None:
+    """The library, not the CPU's, of operands that are single arrays or numbers: a quick answer to most calls.
+
+    None if they are others, or a device is asked for; then `library_for` and `placed` look closer.
+    """
+    place, found = _device_argument(op), None
+    if place is not None and values[place] is not None:
+        return None
+    for index in op.tensors:
+        value = values[index]
+        find = FINDERS.get(type(value))
+        if find is not None:
+            home = find(value)
+            if found is not None and home is not found:
+                return None
+            found = home
+        elif value is not None and type(value) not in _NUMBERS:
+            return None
+    return found
+
+
+_NUMBERS = frozenset((int, float, bool))
 
 
 def library_for(op: Op, values: Sequence[Any]) -> ArrayLibrary:

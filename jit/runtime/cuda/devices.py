@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from jit.ir.devices import announce
 from jit.ir.errors import Error, UsageError
+from jit.ir.settings import SETTINGS, VERSIONS
 
 from ..arrays import libraries
 from ..arrays.arrays import with_known_dtype
@@ -19,9 +20,11 @@ from .driver import CudaDriver, driver_error, out_of_memory
 from .memory import peak_memory, pinned
 
 if TYPE_CHECKING:
+    from jit.ir.dtypes import DType
     from jit.ir.op import Op
 
-    from .launching import Driver
+    from .cublas import Cublas
+    from .launching import CudaKernels, Driver
     from .products import CudaProducts
 
 SIMULATED = "JIT_CUDA"
@@ -55,6 +58,19 @@ def driver_version() -> str:
     return f"CUDA {version // 1000}.{version % 1000 // 10}"
 
 
+def cudnn_version() -> int | None:
+    """The version of cuDNN, 91400 for 9.14.0; None if there is none, or no GPU."""
+    frontend = _cudnn()
+    return None if frontend is None else int(frontend.backend_version())
+
+
+def _cudnn() -> Any:
+    """The package `cudnn`, or what stands for it; None if there is none."""
+    from . import cudnn_library
+
+    return cudnn_library.standing_in() if is_simulated() else cudnn_library.installed()
+
+
 def _cupy() -> Any:
     import cupy  # type: ignore[import-not-found,unused-ignore]
 
@@ -79,24 +95,26 @@ class CudaLibrary:
         lapack: `cupyx.scipy.linalg`, likewise.
         place: Makes the context manager of a device of its number.
         driver: Loads kernels and launches them.
+        cudnn: Finds the package `cudnn`, or what stands for it; None if there is none.
     """
 
     has_elements = True
 
     def __init__(
         self, index: int, module: Any, special: Any, lapack: Any, place: Callable[[int], Any],
-        driver: Callable[[], Driver],
+        driver: Callable[[], Driver], cudnn: Callable[[], Any],
     ) -> None:  # fmt: skip
         self.device = f"cuda:{index}"
         self.array: Any = module.ndarray
         self.math = CudaMath(module, special, lapack, Philox(module, BLOCKS_AT_ONCE))
         self.module = module
         """`cupy`, or what stands for it."""
-        self._place, self._driver = place, driver
+        self._place, self._driver, self._cudnn = place, driver, cudnn
         self.index = index
         """The number of the GPU."""
         self._peak = peak_memory(module)
         self._products: CudaProducts | None = None
+        self._cublas: Cublas | None = None
 
     def current(self) -> AbstractContextManager[Any]:
         """A block in which arrays are made on this GPU."""
@@ -127,19 +145,30 @@ class CudaLibrary:
         return True
 
     def borrowed(self, lender: Any, copy: bool | None) -> Any:
-        """An array of memory here that an object, or a capsule of it, lends by DLPack; `copy` is passed on to it."""
+        """An array of memory here that an object, or a capsule of it, lends by DLPack; or of a copy of it."""
         with self.current():
-            return self.module.from_dlpack(lender, copy=copy)
+            shared = self.module.from_dlpack(lender)
+            return shared.copy() if copy else shared  # CuPy is asked for no copy: it makes none on a GPU
 
     def kernel(self, nest: Any) -> Callable[[Sequence[Any], Sequence[Any]], None]:
         """A nest compiled for this GPU: fills outputs, given inputs; CompileError if there is no code for it."""
+        return self.kernels(nest)
+
+    def kernels(self, nest: Any) -> CudaKernels:
+        """The kernels that a nest is on this GPU: several, if its rows are cut; CompileError if there is no code."""
         from ..gpu.device import device_kernel
+        from ..gpu.pieces import in_pieces
         from ..targets.target import Target
-        from .launching import CudaKernel
+        from .launching import CudaKernel, CudaKernels
 
         architecture, multiprocessors = self.gpu
-        kernel = device_kernel(nest, Target.nvidia(architecture), multiprocessors)
-        return CudaKernel(kernel, self.driver, self.module)
+        target = Target.nvidia(architecture)
+        assert target.family.dialect is not None
+
+        def make(nest: Any) -> CudaKernel:
+            return CudaKernel(device_kernel(nest, target, multiprocessors), self.driver, self.module)
+
+        return CudaKernels(in_pieces(nest, target.family.dialect), make, self.module)
 
     def failure(self, error: Exception, what: str) -> Error | None:
         """The error of this package for one of CuPy's or CUDA's, met by `what`; None if it is none of these."""
@@ -162,12 +191,30 @@ class CudaLibrary:
     @property
     def products(self) -> CudaProducts:
         """The products of this GPU."""
-        driver = self.driver
-        if self._products is None or self._products.driver is not driver:
+        driver, cudnn, made = self.driver, self._cudnn(), self._products
+        if made is None or made.driver is not driver or made.cudnn.frontend is not cudnn:
             from .products import CudaProducts
 
-            self._products = CudaProducts(self.gpu, driver, self.module)
-        return self._products
+            made = self._products = CudaProducts(self.gpu, driver, self.module, self.cublas, cudnn)
+        return made
+
+    def has_convolutions(self, dtype: DType) -> bool:
+        """Whether cuDNN computes convolutions of a dtype, as far as it takes them, so that no group is part of them."""
+        from .cudnn_library import NAMES
+
+        return SETTINGS.cudnn and dtype.name in NAMES and self._cudnn() is not None
+
+    @property
+    def cublas(self) -> Cublas | None:
+        """The library of products; None if there is none."""
+        functions = self.driver.cublas
+        if functions is None:
+            return None
+        if self._cublas is None or self._cublas.functions is not functions:
+            from .cublas import Cublas
+
+            self._cublas = Cublas(functions)
+        return self._cublas
 
     @cached_property
     def gpu(self) -> tuple[str, int]:
@@ -240,8 +287,8 @@ def _opened(index: int, simulated: bool) -> CudaLibrary:
     else:
         cupy, special, linalg = _cupy(), *_of_scipy()
         driver = CudaDriver(cupy)
-        made = CudaLibrary(index, cupy, special, linalg, cupy.cuda.Device, lambda: driver)
-    libraries.add_library(made.array, lambda array: _opened(array.device.id, simulated), _fetched)
+        made = CudaLibrary(index, cupy, special, linalg, cupy.cuda.Device, lambda: driver, _cudnn)
+    libraries.add_library(made.array, lambda array: _opened(array.data.device_id, simulated), _fetched)
     return made
 
 
@@ -265,7 +312,8 @@ def _simulated(index: int) -> CudaLibrary:
     from . import simulated
 
     module, special, lapack = simulated.library(), simulated.special(), simulated.lapack()
-    return CudaLibrary(index, module, special, lapack, simulated.SimulatedDevice, _simulated_driver)
+    place = simulated.SimulatedDevice
+    return CudaLibrary(index, module, special, lapack, place, _simulated_driver, _cudnn)
 
 
 def _simulated_driver() -> Driver:
@@ -278,6 +326,7 @@ def announce_devices() -> None:
     """Let "cuda" be a device that can be asked for."""
     announce("cuda", _ready)
     libraries.OPENERS["cuda"] = open_device
+    VERSIONS["cudnn"] = cudnn_version
 
 
 def _ready() -> int | str:

@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 
 from jit.ir.errors import AcceleratorError, CompileError, Error, OutOfMemoryError
 
+from .cublas_library import CublasFunctions, cublas_functions
+
 OUT_OF_MEMORY = 2
 ILLEGAL_ADDRESS = 700
 BLOCKING = "CUDA_LAUNCH_BLOCKING"
@@ -107,6 +109,11 @@ class CudaDriver:
         except AttributeError:
             return None
         return DriverFunctions(*(function.value or 0 for function in found))
+
+    @cached_property
+    def cublas(self) -> CublasFunctions | None:
+        """The functions of cuBLAS; None if there is none."""
+        return cublas_functions(self._module)
 
     def check(self, status: int, what: str) -> None:
         """Raise the error of a status, if it is one; `what` says what has failed."""

@@ -10,6 +10,9 @@ Note [A list of launches]
     A kernel takes three parameters: the addresses of its operands, its geometry, and the address of its errors. The
     driver copies them before it returns, so they lie on the stack.
 
+    A launch of no threads is a product by cuBLAS: its function takes the place of the handle of a kernel, and the words
+    of the product that of the geometry, see Note [Products by cuBLAS] in `cublas_products`. It has no errors.
+
 Note [A replay]
     A graph holds the parameters of its kernels. For each launch `nodes` has the graph's node and the address of a
     record, see `graphs.NodeParameters`, that points to the parameters as the graph has them: first the address of the
@@ -30,6 +33,8 @@ from ..llvm.words import Routine, Word
 
 HEAD = 7
 """Words of a launch before its operands."""
+BEST = -1
+"""The algorithm that cuBLAS chooses."""
 STEP = 1 << 32
 """Statuses are `launch * STEP + status`, the launches counted from 1."""
 
@@ -50,10 +55,13 @@ def _next(r: Routine, at: Word, step: Word, end: Word) -> None:
 
 
 def queue() -> str:
-    """`kernel(program, bases, most, stream, launch)`: queue the launches; 0 or the status of one."""
-    r = Routine("kernel", ["program", "bases", "most", "stream", "launch"])
+    """`kernel(program, bases, most, stream, launch, handle)`: queue the launches; 0 or the status of one.
+
+    `handle` is cuBLAS's for this stream; nobody looks at it if there are no products.
+    """
+    r = Routine("kernel", ["program", "bases", "most", "stream", "launch", "handle"])
     operands, parameters = r.space("%most"), r.space("3")
-    at, step, errors = r.variable(), r.variable(), r.variable()
+    at, step, errors, status = (r.variable() for _ in range(4))
     r.put(at, 0, "%program")
     r.put(step, 0, 0)
     r.put(parameters, 0, operands)
@@ -67,13 +75,36 @@ def queue() -> str:
         pairs = r.add(here, 8 * HEAD)
         with r.loop(count) as i:
             r.put(operands, i, _address(r, r.add(pairs, r.scale(i, 16))))
-        r.put(parameters, 1, r.word(here, 3))
-        grid = (r.word(here, 1), 1, 1, r.word(here, 2), 1, 1)
-        status = r.call("%launch", function, *grid, 0, "%stream", parameters, 0, returns="i32")
-        _leave_if_failed(r, step, status)
+        words, threads = r.word(here, 3), r.word(here, 2)
+        with r.when(r.same(threads, 0)):
+            r.put(status, 0, _product(r, function, "%handle", words, *(r.word(operands, i) for i in range(3))))
+        with r.unless(r.same(threads, 0)):
+            r.put(parameters, 1, words)
+            grid = (r.word(here, 1), 1, 1, threads, 1, 1)
+            r.put(status, 0, r.call("%launch", function, *grid, 0, "%stream", parameters, 0, returns="i32"))
+        _leave_if_failed(r, step, r.word(status))
         _next(r, at, step, r.add(pairs, r.scale(count, 16)))
     r.leave(0)
     return r.text()
+
+
+def multiply() -> str:
+    """`kernel(function, handle, words, a, b, c)`: queue one product; its status."""
+    r = Routine("kernel", ["function", "handle", "words", "a", "b", "c"])
+    r.leave(_product(r, "%function", "%handle", "%words", "%a", "%b", "%c"))
+    return r.text()
+
+
+def _product(r: Routine, function: Word, handle: Word, words: Word, a: Word, b: Word, c: Word) -> Word:
+    """The status of a product, whose words are those of `cublas_products.ProductWords`."""
+    turned_b, turned_a, *sizes, leading_b, step_b, leading_a, step_a, leading_c, step_c, batch, elements, sums = (
+        r.word(words, at) for at in range(14)
+    )
+    alpha, beta = r.add(words, 8 * 14), r.add(words, 8 * 15)
+    return r.call(
+        function, handle, turned_b, turned_a, *sizes, alpha, b, elements, leading_b, step_b, a, elements, leading_a,
+        step_a, beta, c, elements, leading_c, step_c, batch, sums, BEST, returns="i32",
+    )  # fmt: skip
 
 
 def replay() -> str:

@@ -9,6 +9,8 @@ from typing import Any
 from jit.ir.errors import Error
 
 from ..arrays.programs import locate
+from .cublas import Cublas, cublas_error
+from .cublas_products import CublasProduct
 from .graphs import GraphRefused, LaunchGraph, are_used
 from .launch_code import STEP, compiled, queue
 from .launch_words import KernelLaunch, LaunchWords
@@ -17,7 +19,8 @@ from .launching import Driver
 CALLS_BEFORE = 2
 """Calls after which a list becomes a graph: one that is called once is not worth it."""
 FEWEST = 2
-"""The fewest launches that are worth a graph: one is launched as fast by itself."""
+"""The fewest launches that are worth a graph: one is launched as fast by itself. Products by cuBLAS are in none: which
+kernels it launches is its own affair."""
 
 
 class LaunchList:
@@ -28,11 +31,13 @@ class LaunchList:
         words: Their words at the sizes of its calls.
         driver: Launches them.
         graphs_work: Says whether they may become a graph; asked when they are to.
+        cublas: Computes the products among them.
     """
 
     def __init__(
-        self, launches: Sequence[KernelLaunch], words: LaunchWords, driver: Driver, graphs_work: Callable[[], bool]
-    ) -> None:
+        self, launches: Sequence[KernelLaunch], words: LaunchWords, driver: Driver, graphs_work: Callable[[], bool],
+        cublas: Cublas | None = None,
+    ) -> None:  # fmt: skip
         assert driver.functions is not None
         self.remark = ""
         """Why there is no graph although there was to be one."""
@@ -41,14 +46,17 @@ class LaunchList:
         self._queue = compiled(queue)
         self._graph: LaunchGraph | None = None
         self._graphs_work = graphs_work
-        self._calls_before = CALLS_BEFORE if len(launches) >= FEWEST and are_used() else -1
+        self._cublas = cublas if any(isinstance(launch.kernel, CublasProduct) for launch in launches) else None
+        can_be_graph = self._cublas is None and len(launches) >= FEWEST
+        self._calls_before = CALLS_BEFORE if can_be_graph and are_used() else -1
         """The calls until a graph is made; negative if none is."""
 
     def __call__(self, bases: Any, stream: int) -> None:
         """Queue them on a stream; `bases` is a ctypes array of int64.
 
         Raises:
-            AcceleratorError: The driver refuses a launch.
+            AcceleratorError: The driver refuses a launch, or cuBLAS a product.
+            OutOfMemoryError: cuBLAS has no memory left.
         """
         if self._calls_before >= 0:
             self._calls_before -= 1
@@ -58,7 +66,8 @@ class LaunchList:
         if graph is not None and self._replayed(graph, bases, stream):
             return
         words, address = self._words, ctypes.addressof(bases)
-        status = self._queue(words.start, address, words.most, stream, self._functions.launch_kernel)
+        handle = 0 if self._cublas is None else self._cublas.handle(stream)
+        status = self._queue(words.start, address, words.most, stream, self._functions.launch_kernel, handle)
         if status:
             self._fail(status)
 
@@ -94,7 +103,9 @@ class LaunchList:
     def _fail(self, status: int) -> None:
         launch = self._launches[status // STEP - 1]
         try:
-            self._driver.check(status % STEP, f"the kernel {launch.kernel.device_kernel.name}")
+            if isinstance(launch.kernel, CublasProduct):
+                raise cublas_error(status % STEP, launch.node.kind.removeprefix("aten::"))
+            self._driver.check(status % STEP, f"the kernel {launch.kernel.name}")
         except Error as error:
             locate(error, launch.node)
             raise

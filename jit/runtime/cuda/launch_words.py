@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -22,7 +22,6 @@ from ..arrays.arrays import address_of
 from ..gpu.schedule import DividerNumber, LaunchNumber, divider
 from ..plans.sized_tables import SlotWords
 from ..plans.sized_words import SizedWords
-from .launching import CudaKernel
 
 GEOMETRY = 3
 """The number of the word of a launch that is the address of its geometry."""
@@ -39,10 +38,34 @@ class OperandPlace(NamedTuple):
     """The slot of the arena that it lies in, if there are any."""
 
 
+class Launched(Protocol):
+    """The kernel or product that a launch queues: a `CudaKernel`, or a `CublasProduct`."""
+
+    @property
+    def name(self) -> str:
+        """The name."""
+
+    @property
+    def handle(self) -> int:
+        """The driver's handle of a kernel, or the address of a function that computes products."""
+
+    @property
+    def blocks(self) -> int:
+        """The number of blocks."""
+
+    @property
+    def threads(self) -> int:
+        """The threads of each; 0 of a product."""
+
+    @property
+    def numbers(self) -> Sequence[LaunchNumber]:
+        """The numbers of its geometry, or the words of a product."""
+
+
 class KernelLaunch(NamedTuple):
     """A launch of a list."""
 
-    kernel: CudaKernel
+    kernel: Launched
     errors: OperandPlace
     """The place of its errors."""
     operands: Sequence[OperandPlace]
@@ -130,7 +153,7 @@ class LaunchTables:
         words.append(0)
         for at, launch in zip(self._starts, launches, strict=True):
             words[at + GEOMETRY] = 8 * len(words)
-            words += launch.kernel.device_kernel.numbers
+            words += launch.kernel.numbers
         self._pointers = np.array([at + GEOMETRY for at in self._starts], np.intp)
         self._slots = _slot_words(slots, in_slots, words)
         self._numbers = LaunchNumbers(words, names)
@@ -145,8 +168,7 @@ class LaunchTables:
 def _write(launch: KernelLaunch, words: list[LaunchNumber], in_slots: list[tuple[int, int]]) -> int:
     """Add the words of a launch, without the address of its geometry; returns their place."""
     kernel, at = launch.kernel, len(words)
-    grid = kernel.device_kernel.grid
-    words += LaunchHead(kernel.handle, grid.blocks, grid.threads, 0, len(launch.operands))
+    words += LaunchHead(kernel.handle, kernel.blocks, kernel.threads, 0, len(launch.operands))
     for place in (launch.errors, *launch.operands):
         if place.slot >= 0:
             in_slots.append((len(words) + 1, place.slot))

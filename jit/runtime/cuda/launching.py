@@ -11,8 +11,12 @@ from weakref import WeakKeyDictionary
 from jit.ir.errors import CompileError
 
 from ..gpu.device import DeviceKernel
+from ..gpu.schedule import LaunchNumber
 from ..kernels.codegen import check_status
+from ..kernels.nest import Nest
+from ..kernels.split import Split
 from ..targets.target import Target
+from .cublas_library import CublasFunctions
 from .driver import DriverFunctions
 
 
@@ -22,6 +26,10 @@ class Driver(Protocol):
     @property
     def functions(self) -> DriverFunctions | None:
         """The functions that native code calls; None if it cannot."""
+
+    @property
+    def cublas(self) -> CublasFunctions | None:
+        """The functions of cuBLAS; None if there is none."""
 
     def attach(self) -> None:
         """Make ready for the functions to be called in this thread, for the current GPU."""
@@ -63,11 +71,31 @@ class CudaKernel:
             DivisionError: An integer was divided by zero.
             DimError: An index is out of range.
         """
-        self._launch(self.device_kernel.grid.blocks, self._geometry, inputs, outputs)
+        self._launch(self.blocks, self._geometry, inputs, outputs)
 
     def at(self, blocks: int, geometry: Any) -> Callable[[Sequence[Any], Sequence[Any]], None]:
         """The same for other sizes, given what follows from these."""
         return partial(self._launch, blocks, geometry)
+
+    @property
+    def name(self) -> str:
+        """The name of its entry."""
+        return self.device_kernel.name
+
+    @property
+    def blocks(self) -> int:
+        """The number of blocks that it is launched with."""
+        return self.device_kernel.grid.blocks
+
+    @property
+    def threads(self) -> int:
+        """The threads of each."""
+        return self.device_kernel.grid.threads
+
+    @property
+    def numbers(self) -> Sequence[LaunchNumber]:
+        """The numbers that it reads."""
+        return self.device_kernel.numbers
 
     @cached_property
     def _geometry(self) -> Any:
@@ -76,9 +104,34 @@ class CudaKernel:
     def _launch(self, blocks: int, geometry: Any, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         errors = self._module.zeros(1, "int32") if self.may_fail else self._errors
         arrays = [*inputs, *outputs]
-        self._driver.launch(self.handle, blocks, self.device_kernel.grid.threads, arrays, geometry, errors)
+        self._driver.launch(self.handle, blocks, self.threads, arrays, geometry, errors)
         if self.may_fail:
             check_status(int(errors[0]))
+
+
+class CudaKernels:
+    """The kernels that a nest was split into: callable as one of them is.
+
+    Args:
+        work: What they compute.
+        make: Compiles a nest.
+        module: `cupy`, or what stands for it.
+    """
+
+    def __init__(self, work: Split, make: Callable[[Nest], CudaKernel], module: Any) -> None:
+        self.calls = [(make(call.nest), call.operands) for call in work.calls]
+        """Each with the numbers of its operands: inputs, outputs and temporaries are counted through."""
+        self.temporaries = work.temporaries
+        """The buffers that pass between them."""
+        self._module = module
+
+    def __call__(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        """Compute `outputs` from `inputs`."""
+        between = [self._module.empty(buffer.sizes, buffer.dtype.numpy) for buffer in self.temporaries]
+        arrays = [*inputs, *outputs, *between]
+        for kernel, operands in self.calls:
+            chosen, count = [arrays[i] for i in operands], len(kernel.device_kernel.nest.inputs)
+            kernel(chosen[:count], chosen[count:])
 
 
 _LOADED: WeakKeyDictionary[Driver, dict[tuple[Target, str], tuple[Any, bool]]] = WeakKeyDictionary()
@@ -102,6 +155,7 @@ class NoDriver:
     """The driver of a simulated device that nothing executes kernels for."""
 
     functions: DriverFunctions | None = None
+    cublas: CublasFunctions | None = None
 
     def attach(self) -> None:
         """Do nothing: there are no functions."""

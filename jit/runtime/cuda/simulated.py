@@ -175,6 +175,8 @@ class SimulatedArray(NDArrayOperatorsMixin):
     ) -> Any:
         if dl_device is not None and dl_device[0] == CPU:
             return lend(self.get(), max_version)
+        if copy:
+            raise BufferError("copy=True only supported for copy to CPU.")
         return lend(self, max_version, copy, CUDA)
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -243,13 +245,13 @@ class SimulatedArray(NDArrayOperatorsMixin):
 
     def __getitem__(self, key: Any) -> Any:
         refuse_key(key, SimulatedArray)
-        return wrapped(self._elements[_lowered(key)])
+        return wrapped(self._elements[_in_range(_lowered(key), self.shape)])
 
     def __setitem__(self, key: Any, value: Any) -> None:
         refuse_key(key, SimulatedArray)
         if isinstance(value, (list, tuple)):
             raise TypeError("a list put into an array on the simulated device; use asarray() first")
-        self._elements[_lowered(key)] = _lowered(value)
+        self._elements[_in_range(_lowered(key), self.shape)] = _lowered(value)
 
     def __len__(self) -> int:
         return len(self._elements)
@@ -301,6 +303,19 @@ def _lowered(value: Any) -> Any:
     if type(value) in (tuple, list):
         return type(value)(map(_lowered, value))
     return value
+
+
+def _in_range(key: Any, shape: tuple[int, ...]) -> Any:
+    """A key whose arrays of integers count around a dim, as CuPy's do: it does not refuse an index."""
+    made, dim = [], 0
+    for part in key if isinstance(key, tuple) else (key,):
+        if isinstance(part, np.ndarray) and part.dtype.kind in "iu":
+            part = part % max(shape[dim], 1)
+        elif part is Ellipsis or isinstance(part, list):
+            return key
+        dim += part.ndim if isinstance(part, np.ndarray) and part.dtype.kind == "b" else part is not None
+        made.append(part)
+    return tuple(made) if isinstance(key, tuple) else made[0]
 
 
 def _lifted(function: Any) -> Callable[..., Any]:

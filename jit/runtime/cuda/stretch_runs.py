@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Sequence
 from functools import partial
+from itertools import zip_longest
 from typing import Any
 
 from jit.ir import Graph, Node, TensorType, Value
@@ -15,6 +17,7 @@ from jit.passes.support.spaces import arguments
 
 from ..arrays.libraries import raise_explained
 from ..arrays.programs import locate
+from ..gpu.fused_product import is_listed
 from ..kernels.codegen import check_status
 from ..kernels.fusion import group_nest
 from ..kernels.nest import Buffer
@@ -27,7 +30,8 @@ from ..plans.views import parts_of
 from .driver import out_of_memory
 from .launch_list import LaunchList
 from .launch_words import KernelLaunch, LaunchTables, OperandPlace
-from .launching import CudaKernel
+from .launching import CudaKernels
+from .listed_products import kernel_together, product_kernel, waits, with_products_last
 from .trial import graphs_work
 
 FAILED = 4
@@ -73,6 +77,10 @@ class StretchPlaces:
             return OperandPlace(first + block.number, start)
         return OperandPlace(0, start, block.offset) if self.slots else OperandPlace(0, block.offset + start)
 
+    def buffer(self, value: Value) -> Buffer:
+        """The layout of a value."""
+        return Buffer.like(self.places[value].layout)  # type: ignore[arg-type]
+
     def view(self, node: Node) -> None:
         """Place what a view shows."""
         op, values = arguments(node)
@@ -90,12 +98,21 @@ class StretchPlaces:
             block = self._block(value, geometry.numel * type_.dtype.itemsize)
             self.places[value] = ValuePlace(block, type_.dtype, geometry)
 
+    def between(self, node: Node, buffer: Buffer) -> OperandPlace:
+        """Memory that the kernels of a node hand each other."""
+        offset = self._taken(math.prod(buffer.sizes) * buffer.dtype.itemsize, node)
+        return OperandPlace(0, 0, offset) if self.slots else OperandPlace(0, offset)
+
     def _block(self, value: Value, nbytes: int) -> MemoryBlock:
         if value in self._outputs:
             return MemoryBlock("output", nbytes, self._outputs[value])
+        return MemoryBlock("temporary", nbytes, offset=self._taken(nbytes, self._users[value]))
+
+    def _taken(self, nbytes: int, last: Node) -> int:
+        """The beginning of memory in the arena, or its slot, which is given back behind a node."""
         offset = self._arena.take(nbytes)
-        self._ending.setdefault(self._users[value], []).append(offset)
-        return MemoryBlock("temporary", nbytes, offset=offset)
+        self._ending.setdefault(last, []).append(offset)
+        return offset
 
     def end(self, node: Node) -> None:
         """Take back what nobody reads after a node."""
@@ -137,7 +154,7 @@ class StretchKernels:
     """
 
     def __init__(self, stretch: Stretch, layouts: Sequence[Layout], names: Sequence[str], library: Any) -> None:
-        self.stretch, self.library = stretch, library
+        self.stretch, self.library = with_products_last(stretch), library
         self.failing: list[Node] = []
         """The nodes whose kernels report errors."""
         self.launches, places = self._lowered(layouts)
@@ -153,27 +170,54 @@ class StretchKernels:
 
     def _lowered(self, layouts: Sequence[Layout]) -> tuple[list[KernelLaunch], StretchPlaces]:
         places = StretchPlaces(self.stretch, layouts)
-        launches = []
-        for node in self.stretch.nodes:
+        launches: list[KernelLaunch] = []
+        waiting: Node | None = None
+        for node, following in zip_longest(self.stretch.nodes, self.stretch.nodes[1:]):
             if _is_view(node) and node.inputs[0] in places.places:
                 places.view(node)
+            elif waits(node, following, places.buffer):
+                waiting = node
+                continue
             else:
-                launches.append(self._launch(node, places))
+                launches += self._after(waiting, node, places)
+                waiting = None
             places.end(node)
         return launches, places
 
-    def _launch(self, node: Node, places: StretchPlaces) -> KernelLaunch:
-        body, inputs = _body_of(node)
+    def _after(self, product: Node | None, node: Node, places: StretchPlaces) -> list[KernelLaunch]:
+        """The launches of a node, and of the product in front of it that has waited, if one has."""
+        if product is None:
+            return self._launched(node, places)
+        together = kernel_together(product, node, places.buffer, self.library)
+        made = self._launched(product, places) if together is None else []
+        made += self._launched(node, places, together)
+        places.end(product)
+        return made
+
+    def _launched(self, node: Node, places: StretchPlaces, given: Any = None) -> list[KernelLaunch]:
+        """The launches of a node, whose kernel and what it reads may be given; several if its rows are cut."""
         try:
-            nest = group_nest(body, [Buffer.like(places.places[value].layout) for value in inputs])  # type: ignore[arg-type]
-            kernel: CudaKernel = self.library.kernel(nest)
+            work, inputs = given or self._work(node, places)
         except CompileError as error:
             raise StepDeclined(node, error) from error
         places.make(node)
         operands = [places.operand(value) for value in (*inputs, *node.outputs)]
-        return KernelLaunch(kernel, self._errors(kernel, node), operands, _sourced(node))
+        if not isinstance(work, CudaKernels):
+            return [KernelLaunch(work, self._errors(work, node), operands, _sourced(node))]
+        operands += [places.between(node, buffer) for buffer in work.temporaries]
+        return [
+            KernelLaunch(kernel, self._errors(kernel, node), [operands[number] for number in numbers], _sourced(node))
+            for kernel, numbers in work.calls
+        ]
 
-    def _errors(self, kernel: CudaKernel, node: Node) -> OperandPlace:
+    def _work(self, node: Node, places: StretchPlaces) -> tuple[Any, Sequence[Value]]:
+        """The kernels of a node, or the product by cuBLAS, and the values that it reads."""
+        if is_listed(node):
+            return product_kernel(node, places.buffer, self.library), node.inputs
+        body, inputs = _body_of(node)
+        return self.library.kernels(group_nest(body, [*map(places.buffer, inputs)])), inputs
+
+    def _errors(self, kernel: Any, node: Node) -> OperandPlace:
         base = 1 + len(self.stretch.inputs) + len(self.stretch.outputs)
         if not kernel.may_fail:
             return OperandPlace(base + 1, 0)
@@ -195,7 +239,8 @@ class StretchRun:
         self._outputs = [(*made, number) for number, made in enumerate(kernels.shapes.at(sizes)[1])]
         words = kernels.tables.at(sizes)
         self._arena = words.arena
-        self._launches = LaunchList(kernels.launches, words, self._driver, partial(graphs_work, self._library))
+        works = partial(graphs_work, self._library)
+        self._launches = LaunchList(kernels.launches, words, self._driver, works, self._library.cublas)
 
     def __call__(self, arrays: Sequence[Any]) -> list[Any]:
         """The outputs; see `launched`."""

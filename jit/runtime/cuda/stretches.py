@@ -30,7 +30,7 @@ from jit.passes.support.symbolic_sizes import put_numbers
 from ..arrays.interpreter import Interpreter
 from ..arrays.libraries import library_on
 from ..arrays.programs import Program, Registers
-from ..gpu.fused_product import may_lead
+from ..gpu.fused_product import is_listed, may_lead
 from ..kernels import fusion
 from ..plans.native import graph_of
 from ..plans.places import Layout, Stretch
@@ -59,7 +59,8 @@ class DeviceStretches:
         return is_free_view(node, self._library.device)
 
     def is_native(self, node: Node) -> bool:
-        """Whether a node is a kernel; one behind a product may be part of its kernel, which is for the interpreter."""
+        """Whether a node is a kernel, or a product by cuBLAS; what is behind a convolution may be part of its kernel,
+        which is for the interpreter."""
         made = [value for value in node.outputs if value.type is not UNDEFINED]
         if len(made) < len(node.outputs) or not any(value.uses for value in made):
             return False
@@ -67,7 +68,7 @@ class DeviceStretches:
             return False
         if any(not value.is_input and may_lead(value.node) for value in node.inputs):
             return False
-        if node.kind == "prim::FusionGroup":
+        if node.kind == "prim::FusionGroup" or is_listed(node):
             return True
         if find(node.kind) is None or len(made) > 1 or kernel_of(node.kind).step:
             return False

@@ -40,7 +40,8 @@ def _try(library: Any) -> bool:
     module, driver = library.module, library.driver
     given = [module.asarray(np.arange(POINTS, dtype=np.float32) + number) for number in range(ROUNDS)]
     found = [[module.zeros(POINTS, "float32") for _ in range(2)] for _ in given]
-    kernel = library.kernel(pointwise_nest(lambda m, x: x + x, [given[0]], [given[0]], name="trial"))
+    double = pointwise_nest(lambda m, x: x + x, [given[0]], [given[0]], name="trial")
+    ((kernel, _),) = library.kernels(double).calls
     node = Node(None, "prim::Native", (), {})
     places = [OperandPlace(base, 0) for base in range(4)]
     launches = [KernelLaunch(kernel, places[3], places[at : at + 2], node) for at in range(2)]

@@ -90,8 +90,8 @@ def device_kernel(nest: Nest, target: Target, multiprocessors: int | None = None
     >>> from jit.runtime.kernels.nest import pointwise_nest
     >>> x = np.zeros(1000, np.float32)
     >>> kernel = device_kernel(pointwise_nest(lambda m, a: m.exp(a), [x], [x], name="exps"), Target.nvidia("sm_80"))
-    >>> kernel.grid
-    Grid(kind='points', blocks=1, threads=256, counts=(250,), group=1, teams=1, side=4, vectors=4, ahead=1, capacity=0)
+    >>> kernel.grid.kind, kernel.grid.blocks, kernel.grid.threads, kernel.grid.side, kernel.grid.vectors
+    ('points', 1, 256, 4, 4)
     >>> ".entry exps(" in kernel.ptx
     True
     """

@@ -11,9 +11,11 @@ from typing import Any
 from jit.ir import Graph, Node, TensorType, Value, find
 from jit.ir.errors import CompileError
 from jit.ir.graph import leaves
+from jit.ir.op import Op
 from jit.ir.sizes import SizeExpr
 
 from ..arrays.execute import execute
+from ..arrays.libraries import library_on
 from ..kernels.fusion import Arrays, FusedGroup, group_nest, supports
 from ..kernels.nest import Buffer, Nest
 from . import operators
@@ -69,7 +71,8 @@ class FusedProduct(FusedGroup):
         names = (argument.name for argument in self._op.arguments)
         values = self._values(buffers[: self._count])
         product = operators.nest_of(self._op, dict(zip(names, values, strict=True)))
-        if product is None or not operators.pays(self._op, product, followed=True):
+        has_cublas = getattr(self._library, "cublas", None) is not None
+        if product is None or not operators.pays(self._op, product, followed=True, has_cublas=has_cublas):
             return None
         others = buffers[self._count :]
         behind = group_nest(self._body, [*others[: self._made], *product.outputs, *others[self._made :]])
@@ -77,14 +80,45 @@ class FusedProduct(FusedGroup):
 
 
 def may_lead(node: Node) -> bool:
+    """Whether a node waits for the group behind it, see `FusedProduct`; none that lists of launches hold does."""
+    return leads(node) and not is_listed(node)
+
+
+def is_listed(node: Node) -> bool:
+    """Whether a node is a product of matrices that a list of launches may hold, as cuBLAS is at hand."""
+    op = find(node.kind)
+    if op is None or op.kernel.step != "product" or not _is_elsewhere(node.output):
+        return False
+    types = [value.type for value in (*node.inputs, node.output)]
+    if not all(isinstance(type_, TensorType) and operators.is_factor(type_) for type_ in types):
+        return False
+    return len({type_.dtype for type_ in types}) == 1 and _has_lists(node.output)
+
+
+def _has_lists(value: Value) -> bool:
+    assert isinstance(value.type, TensorType)
+    library: Any = library_on(value.type.device)
+    return library.cublas is not None and library.driver.functions is not None
+
+
+def leads(node: Node) -> bool:
     """Whether a node is a product on a device whose result a single group, or pointwise operator, reads."""
     op = find(node.kind)
     if op is None or op.kernel.step not in STEPS or not _is_elsewhere(node.output):
+        return False
+    if _is_left_to_library(op, node.output):
         return False
     if any(type(leaf) is SizeExpr for leaf in leaves((node.args, node.attributes))) or not _is_plain(node):
         return False
     users = [use.node for use in node.output.uses]
     return len(users) == 1 and users[0].stage == node.stage and _is_group(users[0])
+
+
+def _is_left_to_library(op: Op, made: Value) -> bool:
+    """Whether a library of the device computes a product in which no group can be: a convolution, by cuDNN."""
+    if op.kernel.step != "convolution" or not isinstance(made.type, TensorType) or made.type.dtype is None:
+        return False
+    return library_on(made.type.device).has_convolutions(made.type.dtype)
 
 
 def _is_group(node: Node) -> bool:

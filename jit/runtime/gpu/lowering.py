@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from jit.ir.errors import CompileError
 
 from ..kernels.nest import Access, Nest, NestStep
-from ..kernels.schedule import BLOCK, Loops
+from ..kernels.schedule import Loops
 from ..llvm.build import Register
 from ..llvm.function import LoweredFunction
 from ..llvm.lowering import NestLowering
@@ -48,7 +48,7 @@ class GridLowering(NestLowering):
         if self.grid.teams == 1 or loop != self.loops.parallel or self.nest.scans:
             return super()._level(loop, step, chains, initial)
         stop, last = self.memory.number("extent", loop), loop == len(self.loops.extents) - 1
-        piece = BLOCK * (self.width if loop == self.loops.lane else 1) if last else 1
+        piece = self.grid.piece * (self.width if loop == self.loops.lane else 1) if last else 1
         with self.builder.loop(Register("0", "i64"), stop, piece * self.grid.teams, initial) as pieces:
             start, anew = self.threads.begin_piece(pieces.index, piece, stop), self._anew(chains, pieces.carried)
             if last:

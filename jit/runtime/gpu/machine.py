@@ -44,7 +44,7 @@ from ..targets.target import Target
 from .exchange import BlockExchange
 from .math import GridMath
 from .memory import DeviceMemory
-from .schedule import SQUARE, SQUARE_ROWS, TILE, Grid, crossing, lies_along, shared
+from .schedule import REGISTERS, SQUARE, SQUARE_ROWS, THREADS, TILE, Grid, crossing, lies_along, shared
 
 
 class GridMachine:
@@ -76,7 +76,7 @@ class GridMachine:
         self._everywhere(lambda: self._compute(lowering))
         numbers: tuple[tuple[Hashable, ...], ...] = tuple(self.memory.numbers)  # type: ignore[arg-type]
         lines = [
-            f"define {self.dialect.convention} void @kernel({self._parameters(len(numbers))}) {{",
+            f"define {self.dialect.convention} void @kernel({self._parameters(len(numbers))}) {self._bound()} {{",
             "entry:",
             *self.dialect.prologue,
             "store i32 0, ptr %status",
@@ -106,6 +106,11 @@ class GridMachine:
         data = self.dialect.parameter.format(type=f"[{buffers} x ptr]", name="data")
         geometry = self.dialect.parameter.format(type=f"[{max(numbers, 1)} x i64]", name="geometry")
         return f"{data}, {geometry}, ptr align 4 %errors"
+
+    def _bound(self) -> str:
+        """The attribute of large blocks, which cannot be launched if they take more registers than there are."""
+        registers = REGISTERS // self.grid.threads
+        return self.dialect.bound.format(registers=registers) if self.grid.threads > THREADS else ""
 
     def _shared_memory(self) -> list[str]:
         size = max(self.exchange.bytes, self.memory.held_bytes)
@@ -336,16 +341,29 @@ class GridMachine:
         values = [value for chain, each in zip(chains, within, strict=True) for value in self._of_piece(chain, each)]
         if not values:
             return []
-        for number, value in enumerate(values):
-            self.exchange.share_lanes(number * slot, own, value)
+        slots = [(number * slot, value.dtype) for number, value in enumerate(values)]
+        for (place, _), value in zip(slots, values, strict=True):
+            self.exchange.share_lanes(place, own, value)
         self.exchange.barrier()
+        first = self.builder.compare("icmp eq", self.team, _number(0))
+        self.builder.when(first, lambda: self._join_teams(chains, carried, slots, lanes), self.builder.depth)
+        self.exchange.barrier()
+        joined = [self.exchange.taken_lanes(place, _number(0), dtype) for place, dtype in slots]
+        self.exchange.barrier()
+        return [value.register for value in joined]
+
+    def _join_teams(
+        self, chains: Sequence[AccumulatorChain], carried: list[list[LaneValue]], slots: Sequence[tuple[int, DType]],
+        lanes: int,
+    ) -> None:  # fmt: skip
+        """Let the first team join what all have shared, and share that in its own place."""
         for team in range(self.grid.teams):
             start = _number(team * lanes)
-            others = iter([self.exchange.taken_lanes(n * slot, start, v.dtype) for n, v in enumerate(values)])
+            others = iter([self.exchange.taken_lanes(place, start, dtype) for place, dtype in slots])
             pairs = [(before, [next(others) for _ in before]) for before in carried]
             carried = [c.monoid.join(self.math, *pair) for c, pair in zip(chains, pairs, strict=True)]
-        self.exchange.barrier()
-        return [value.register for each in carried for value in each]
+        for (place, _), value in zip(slots, [value for each in carried for value in each], strict=True):
+            self.exchange.share_lanes(place, _number(0), value)
 
     def _of_piece(self, chain: AccumulatorChain, values: list[LaneValue]) -> list[LaneValue]:
         """The accumulators of a piece, or neutral ones if the team has none."""

@@ -14,8 +14,9 @@ Note [Where threads run]
             If some array does not begin at a multiple of 16 bytes, lanes are read one by one, as in the last vector.
             No more blocks run than `BLOCKS` for each multiprocessor; they stride over the rest.
     rows:   the row is what lies side by side: a warp or less shares a row, and a block has several rows. The lanes of a
-            turn are those of the CPU (Note [The tree of a sum]), so a sum has the same bits; a thread takes several of
-            them if there are more lanes than threads in a warp, and rows shorter than a turn have fewer threads:
+            turn are those of the CPU (Note [The tree of a sum]), so the sum of a row without teams has the same bits; a
+            thread takes several of them if there are more lanes than threads in a warp, and rows shorter than a turn
+            have fewer threads:
 
                 lane          0 1 2 ... 31 32 33 ... 63
                 thread        0 1 2 ... 31  0  1 ... 31
@@ -32,13 +33,15 @@ Note [Where threads run]
 
 Note [Teams]
     Where there are too few rows to keep a GPU busy, several teams of a block share one. They take the turns of its
-    outermost loop or, if it has but one, pieces of `BLOCK` turns, and what each comes to is joined in the order of the
-    row, in shared memory. That is how the CPU cuts sums, so these have the same bits. Products, sums of logarithms
-    and sums beside other reductions are not cut there, so they may be rounded otherwise. The sum of a whole array is
-    two kernels, since it was cut before it came here (Note [Blocks of a row]).
+    outermost loop or, if it has but one, pieces of it: short ones, of at least as many turns as have their loads under
+    way at once, since a thread that goes on for long is what the others wait for. What each comes to is joined by the
+    first team in the order of the row, in shared memory. So floating-point sums and products of rows that teams share
+    are rounded otherwise than the CPU's; all else has the same bits, and so have sums of rows that are many.
+    Where even teams would leave most of a GPU idle, a row is cut before it comes here (Note [Pieces for blocks] in
+    `pieces`): the sum of a whole array is two kernels.
 
     The teams of a scan take its turns. Each finds the running values within its turn, and from the results of all
-    teams what came before it, in their order: also as on the CPU.
+    teams what came before it, in their order: as on the CPU.
 
 Note [Divisions by numbers known at launch]
     A thread finds its place along n loops by n - 1 divisions, which GPUs have no instruction for. The launch passes two
@@ -89,6 +92,8 @@ WORD = 8
 """The bytes of a number that threads exchange."""
 MOST_THREADS = 1024
 """The most threads of a block."""
+REGISTERS = 1 << 16
+"""The registers of a block."""
 VECTORS = 4
 """Vectors that a thread has under way at once."""
 
@@ -114,6 +119,8 @@ class Grid:
     """The turns of the innermost loop over a row whose loads go ahead, see Note [Loads go ahead]."""
     capacity: int = 0
     """The points of a row that shared memory has room for, 0 if nothing stays there; see Note [A row is read once]."""
+    piece: int = BLOCK
+    """The turns that a team takes at a time, where a row is but one loop."""
 
     @property
     def lanes(self) -> int:
@@ -200,18 +207,48 @@ def _points(nest: Nest, loops: Loops, dialect: Dialect, multiprocessors: int) ->
     """A thread for each vector, or teams of them if there are few."""
     side = _side(nest, loops)
     vectors = _vectors(nest, loops) if side > 1 else 1
-    extents = loops.extents[: loops.parallel]
-    counts = tuple(-(-n // side) if loop == loops.lane else n for loop, n in enumerate(extents))
-    units = math.prod(counts)
+    counts = _vectors_along(loops, side)
     many = loops.reduced and not is_contraction(nest)
     ahead = _ahead(nest, loops.extents[-1], side, 2 if side > 1 else 1) if many else 1
     if many:
-        group = _power_of_two(units, dialect.warp)
-        teams = _teams(nest, loops, dialect, -(-units // group), group, side)
+        groups = _groups(loops, side, dialect)
+        teams, piece = _teams(nest, loops, dialect, groups, side, ahead)
         if teams > 1:
-            return Grid("columns", -(-units // group), group * teams, counts, group, teams, side, 1, ahead)
-    blocks = least(-(-units // (THREADS * vectors)), BLOCKS * multiprocessors)
+            threads = groups.threads * teams
+            return Grid("columns", groups.count, threads, counts, groups.threads, teams, side, 1, ahead, 0, piece)
+    blocks = least(-(-math.prod(counts) // (THREADS * vectors)), BLOCKS * multiprocessors)
     return Grid("points", blocks, THREADS, counts, 1, 1, side, vectors, ahead)
+
+
+@dataclass(frozen=True)
+class RowGroups:
+    """The groups of threads, each of which reduces a row, or some that lie side by side."""
+
+    count: int
+    threads: int
+    """The threads of a group."""
+    rows: int
+    """The rows of a group."""
+
+
+def groups_of(nest: Nest, loops: Loops, dialect: Dialect) -> RowGroups:
+    """The groups of threads that share the rows of a nest, before there are teams of them."""
+    if loops.along_row:
+        return RowGroups(math.prod(loops.extents[: loops.parallel]), dialect.warp, 1)
+    return _groups(loops, _side(nest, loops), dialect)
+
+
+def _groups(loops: Loops, side: int, dialect: Dialect) -> RowGroups:
+    """Threads of neighbouring vectors."""
+    units = math.prod(_vectors_along(loops, side))
+    threads = _power_of_two(units, dialect.warp)
+    return RowGroups(-(-units // threads), threads, threads * side)
+
+
+def _vectors_along(loops: Loops, side: int) -> tuple[int, ...]:
+    """The vectors of `side` points along each parallel loop."""
+    extents = loops.extents[: loops.parallel]
+    return tuple(-(-n // side) if loop == loops.lane else n for loop, n in enumerate(extents))
 
 
 @estimating()
@@ -222,26 +259,43 @@ def _ahead(nest: Nest, turns: int, lanes: int, times: int = 1) -> int:
 
 
 @estimating()
-def _teams(nest: Nest, loops: Loops, dialect: Dialect, groups: int, group: int, lanes: int, turn: int = 1) -> int:
-    """The teams of a row, see Note [Teams]: 1 if so many groups of threads are enough.
+def _teams(
+    nest: Nest, loops: Loops, dialect: Dialect, groups: RowGroups, lanes: int, ahead: int, turn: int = 1
+) -> tuple[int, int]:
+    """(the teams of a row, the turns of a piece), see Note [Teams]: one team if so many groups are enough.
 
     What teams come to has to find room in shared memory: `lanes` numbers of each thread for each accumulator.
     """
     if is_contraction(nest):
-        return 1
+        return 1, BLOCK
     outermost, most = loops.extents[loops.parallel], MOST_TEAMS
-    pieces = outermost if loops.reduced > 1 else -(-outermost // (BLOCK * turn))
+    turns = -(-outermost // turn)
+    pieces = outermost if loops.reduced > 1 else -(-turns // ahead)
     if nest.scans:
-        most, pieces = SCAN_TEAMS, -(-outermost // turn) if turn > 1 and _scans_alone(nest) else 1
-    room = dialect.held_bytes // (group * lanes * _accumulators(nest) * WORD)
-    useful = min(_power_of_two(pieces), _power_of_two(max(ENOUGH // (groups * group), 1)))
-    return min(useful, most, MOST_THREADS // group, 1 << max(room, 1).bit_length() - 1)
+        most, pieces = SCAN_TEAMS, turns if turn > 1 and _scans_alone(nest) else 1
+    room = dialect.held_bytes // (groups.threads * lanes * _accumulators(nest) * WORD)
+    useful = min(_power_of_two(pieces), _power_of_two(max(ENOUGH // (groups.count * groups.threads), 1)))
+    threads = max(MOST_THREADS // _power_of_two(_accumulated_words(nest)), dialect.warp)
+    teams = max(min(useful, most, threads // groups.threads, 1 << max(room, 1).bit_length() - 1), 1)
+    return teams, _piece(int(turns), teams, ahead)
+
+
+def _piece(turns: int, teams: int, ahead: int) -> int:
+    """The turns of a piece: so many that all teams have as many pieces, in whole batches of loads."""
+    rounds = -(-turns // (teams * BLOCK))
+    return -(-turns // (teams * rounds * ahead)) * ahead
 
 
 def _accumulators(nest: Nest) -> int:
     """The most numbers that a step accumulates."""
     found = ([MONOIDS[r.monoid].width for r in step.results if isinstance(r, Reduce)] for step in nest.steps)
     return max(1, *map(sum, found))
+
+
+def _accumulated_words(nest: Nest) -> int:
+    """The most registers of 4 bytes that a step accumulates for each of its points: large blocks have few of them."""
+    reduces = ([r for r in step.results if isinstance(r, Reduce)] for step in nest.steps)
+    return max(1, *(sum(MONOIDS[r.monoid].width * -(-r.dtype.itemsize // 4) for r in each) for each in reduces))
 
 
 def _scans_alone(nest: Nest) -> bool:
@@ -272,12 +326,13 @@ def _rows(nest: Nest, loops: Loops, dialect: Dialect) -> Grid:
     several = turn // group
     ahead = _ahead(nest, -(-row // turn), several, 2 if LONG_ROW < row <= BLOCK * turn else 1)
     rows, capacity = _held(nest, loops, dialect, group, turn * ahead)
-    teams = 1 if capacity else _teams(nest, loops, dialect, math.prod(counts), group, several, turn)
+    groups = RowGroups(math.prod(counts), group, 1)
+    teams, piece = (1, BLOCK) if capacity else _teams(nest, loops, dialect, groups, several, ahead, turn)
     if group * teams < dialect.warp:
         teams = 1
     rows = rows if teams == 1 else 1
-    blocks = -(-math.prod(counts) // rows)
-    return Grid("rows", blocks, rows * group * teams, counts, group, teams, 1, several, ahead, capacity)
+    blocks = -(-groups.count // rows)
+    return Grid("rows", blocks, rows * group * teams, counts, group, teams, 1, several, ahead, capacity, piece)
 
 
 def _held(nest: Nest, loops: Loops, dialect: Dialect, group: int, stride: int) -> tuple[int, int]:

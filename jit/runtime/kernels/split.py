@@ -30,6 +30,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from jit.ir.dtypes import DType, int64
@@ -72,13 +73,23 @@ class Split(NamedTuple):
 
 
 def is_worth(nest: Nest) -> bool:
-    """Whether rows are better cut, and steps hand each other nothing but one value for each row."""
+    """Whether rows can be cut, and are better cut for the threads of a processor."""
+    return can_be_cut(nest) and only_if(lambda: _is_few(nest, passes_of(nest)) or _is_tall(nest))
+
+
+def can_be_cut(nest: Nest) -> bool:
+    """Whether rows are reduced, and steps hand each other nothing but one value for each row."""
     inner = [step for step in nest.steps if step.inner]
     results = [result for step in inner for result in step.results]
     if any(step.scans for step in inner) or any(isinstance(result, Keep) for result in results):
         return False
     monoids = {result.monoid for result in results if isinstance(result, Reduce)}
-    return bool(monoids) and "dot" not in monoids and only_if(lambda: _is_few(nest, len(inner)) or _is_tall(nest))
+    return bool(monoids) and "dot" not in monoids
+
+
+def passes_of(nest: Nest) -> int:
+    """The number of steps that go over a row."""
+    return sum(step.inner for step in nest.steps)
 
 
 def _is_few(nest: Nest, passes: int) -> bool:
@@ -100,16 +111,28 @@ def _rows_of(nest: Nest) -> int:
     return math.prod(nest.extents[: len(nest.extents) - nest.reduced])
 
 
-def split(nest: Nest) -> Split:
-    """The nests over blocks of the rows of `nest`, which `is_worth` it."""
-    return _Splitter(nest).split()
+Cut = Callable[[Sequence[int]], tuple[int, int, int]]
+"""A function that says, given the loops of a row, which of them is cut, into how many blocks, of how many turns."""
+
+
+def split(nest: Nest, cut: Cut | None = None) -> Split:
+    """The nests over blocks of the rows of `nest`, which `can_be_cut`; where `blocks_of` says, or another `cut`."""
+    return _Splitter(nest, cut or partial(blocks_of, points=_points_of_block(nest))).split()
+
+
+def whole(nest: Nest) -> Split:
+    """A nest as it is."""
+    return Split((), (SplitCall(nest, tuple(range(len(nest.inputs + nest.outputs)))),))
 
 
 def split_if_worth(nest: Nest) -> Split:
     """The nests over blocks of its rows, or `nest` as it is."""
-    return (
-        split(nest) if is_worth(nest) else Split((), (SplitCall(nest, tuple(range(len(nest.inputs + nest.outputs)))),))
-    )
+    return split(nest) if is_worth(nest) else whole(nest)
+
+
+def _points_of_block(nest: Nest) -> int:
+    """Points of a block of a row, at most."""
+    return max(TALL_POINTS // _rows_of(nest), FEWEST_TURNS) if _is_tall(nest) else BLOCK_POINTS
 
 
 def blocks_of(row: Sequence[int], points: int) -> tuple[int, int, int]:
@@ -146,8 +169,8 @@ recipes.named(_as_they_are, "as they are")
 class _Splitter:
     """One nest; buffers are counted through: inputs, outputs, temporaries."""
 
-    def __init__(self, nest: Nest) -> None:
-        self.nest = nest
+    def __init__(self, nest: Nest, cut: Cut) -> None:
+        self.nest, self.cut = nest, cut
         maps = (*nest.reads, *nest.writes, *nest.points)
         first = len(nest.extents) - nest.reduced
         parallel = merged(nest, maps, range(first), ordered=False)
@@ -162,8 +185,6 @@ class _Splitter:
         """Number of a local -> the temporary with its value for each row, with strides along the parallel loops."""
         self.dtypes = dict(_dtypes(nest.steps))
         self.calls: list[SplitCall] = []
-        self.points = BLOCK_POINTS if not _is_tall(nest) else max(TALL_POINTS // _rows_of(nest), FEWEST_TURNS)
-        """Points of a block of a row, at most."""
 
     def split(self) -> Split:
         """The calls for the steps of the nest, and the temporaries between them."""
@@ -184,7 +205,7 @@ class _Splitter:
 
     def _blocks(self, step: NestStep) -> list[Access]:
         """A step that reduces, over the blocks and over what is left of the row; what both come to."""
-        loop, count, length = blocks_of(self.row, self.points)
+        loop, count, length = self.cut(self.row)
         around, extent, inside = self.row[:loop], self.row[loop], self.row[loop + 1 :]
         at = len(self.parallel) + loop
         left = extent - count * length

@@ -90,6 +90,8 @@ class Dialect:
     """(builder, way, word, lanes, group, thread): the i32 of another thread of the same group, of which a warp has one
     or several. The way is "up" or "down", by `lanes`, or "idx", which takes that of the group's thread `lanes`. Threads
     beyond the ends of the group give anything."""
+    bound: str = ""
+    """An attribute that allows a thread no more than `{registers}`; empty if compilers expect large blocks anyway."""
     tiles: Callable[[str], TileInstructions | None] = lambda processor: None
     """The instructions for tiles of matrices that a processor has, None if it lacks them."""
 

@@ -38,6 +38,7 @@ FAMILY = ProcessorFamily(
         barrier=(f"call void @{_BARRIER}(i32 0)",),
         barrier_declaration=f"declare void @{_BARRIER}(i32)",
         shuffle=_shuffle,
+        bound='"nvvm.maxnreg"="{registers}"',
         tiles=tiles_of,
     ),
 )
