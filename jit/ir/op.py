@@ -127,7 +127,7 @@ class Op:
         self.keeps_numbers = False
         """Whether numbers become elements of its result, so that numbers which its dtype cannot hold are refused."""
         self.tells_numbers = False
-        """Whether the body for numpy gets numbers as numpy scalars, which tells them from 0-d tensors."""
+        """Whether the body for numpy gets numbers as numpy scalars, on a GPU too, which tells them from 0-d tensors."""
         self.type_rule: Callable[..., Any] | None = None
         self.derivatives: dict[str, Derivative] = {}
         """The derivatives declared as a dict, by argument."""

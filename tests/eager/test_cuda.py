@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -110,6 +111,16 @@ def test_operator(op: Op, gpu: str) -> None:
         for group, other in zip(found, wanted, strict=True):
             for one, two in zip(group, other, strict=True):
                 same(one, two, is_sum, is_free)
+
+
+def test_powers_to_a_half_are_roots_as_on_the_cpu() -> None:
+    """To a number, that is; see Note [Roots]."""
+    x = jit.tensor([-math.inf, -0.0, 4.0])
+    for half in (0.5, -0.5, jit.tensor(0.5)):
+        other = half.to("cuda") if isinstance(half, jit.Tensor) else half
+        here, there = x.cuda().pow(other).cpu().numpy(), x.pow(half).numpy()
+        np.testing.assert_array_equal(here, there)
+        np.testing.assert_array_equal(np.signbit(here[1:]), np.signbit(there[1:]))
 
 
 def test_few_operators_go_to_the_cpu_and_back() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import jit
 from jit.runtime.cuda import simulated
 
 M = simulated.library()
@@ -46,6 +47,7 @@ REFUSALS: dict[str, tuple[type[Exception], Callable[[Any], Any]]] = {
     "several matrices": (ValueError, lambda x: simulated.lapack().expm(x[None])),
     "another dtype copied in": (TypeError, lambda x: x.set(np.zeros((2, 2), np.float32))),
     "other sizes copied in": (ValueError, lambda x: x.set(np.zeros(2))),
+    "floats of eight bits": (ValueError, lambda x: x.astype(jit.float8_e5m2.numpy)),
     "a step in no memory": (AssertionError, lambda x: M.empty((0, 2)).data + 8),
 }
 
@@ -69,6 +71,7 @@ def test_refused(error: type[Exception], call: Callable[[Any], Any]) -> None:
         lambda x: M.copyto(x, 0.0, where=x > 1),
         lambda x: M.bincount(numbers(0, 1), weights=x[0]),
         lambda x: x[[0, 1]],
+        lambda x: x.astype(jit.bfloat16.numpy),
         lambda x: simulated.lapack().expm(x),
         lambda x: x.set(np.zeros((2, 2))),
     ],

@@ -241,7 +241,8 @@ def _promoted(op: Op, values: Sequence[Any], wide: Any, library: ArrayLibrary, i
             value = fitted(value, wide)
         if value is not None:
             is_usual = library is HOST and type(value) in (int, float) and wide.kind == "f"
-            number = np.array(value, wide) if is_usual else library.taken(value).astype(wide)
+            home = HOST if op.tells_numbers else library
+            number = np.array(value, wide) if is_usual else home.taken(value).astype(wide)
             args[index] = number[()] if op.tells_numbers else number
     return args
 

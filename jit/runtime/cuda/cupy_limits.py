@@ -1,4 +1,4 @@
-"""What CuPy 14 lacks of numpy's functions, or refuses, for the simulated device: names, arguments, dtypes and lists."""
+"""Tables of what CuPy 14 lacks of numpy's functions, or refuses: names, arguments, methods of ufuncs, operands."""
 
 from __future__ import annotations
 
@@ -143,6 +143,12 @@ def _refuse_operands(name: str, args: Sequence[Any], is_ufunc: bool, array: type
         raise TypeError(f"{name} takes no complex numbers on the simulated device")
     if name == "expm" and args[0].ndim > 2:
         raise ValueError("expm takes one matrix on the simulated device")
+
+
+def refuse_dtype(dtype: np.dtype[Any]) -> None:
+    """ValueError if CuPy makes no arrays of this dtype: of those that are not numpy's own, it knows bfloat16 alone."""
+    if dtype.isbuiltin == 2 and dtype.name != "bfloat16":
+        raise ValueError(f"there is no {dtype} on the simulated device")
 
 
 def refuse_key(key: Any, array: type[Any]) -> None:

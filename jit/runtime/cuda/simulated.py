@@ -20,7 +20,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from ..arrays.arrays import address_of, owner_of
 from ..arrays.dlpack import CPU, CUDA, VERSION, borrow, lend
-from .cupy_limits import ABSENT, ABSENT_LINALG, METHODS, SPECIAL, refuse, refuse_key
+from .cupy_limits import ABSENT, ABSENT_LINALG, METHODS, SPECIAL, refuse, refuse_dtype, refuse_key
 
 TOTAL = 1 << 34
 """The bytes of memory that the device says it has."""
@@ -284,6 +284,7 @@ class SimulatedArray(NDArrayOperatorsMixin):
 def wrapped(value: Any) -> Any:
     """Arrays and numpy's numbers in a result as arrays on the device."""
     if isinstance(value, (np.ndarray, np.generic)):
+        refuse_dtype(value.dtype)
         made: Any = object.__new__(SimulatedArray)
         made._hold(np.asarray(value))
         return made
