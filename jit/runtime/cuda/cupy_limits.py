@@ -1,4 +1,4 @@
-"""What CuPy 14 lacks of numpy's functions, or refuses, for the simulated device: names, arguments, dtypes and lists."""
+"""Limits of CuPy 14 beside numpy, for the simulated device: the names, arguments, dtypes and lists that it refuses."""
 
 from __future__ import annotations
 
