@@ -25,7 +25,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,8 @@ WORKS = {**WORKLOADS, **GPU_WORKLOADS}
 ALL = [*WORKS, *gpu_models.NAMES]
 
 ROUNDS = 15
+COPIED = 1 << 30
+"""The bytes of the array whose copies show how fast memory is: a copy takes longer than the CPU takes to ask for it."""
 CALLS_PROFILED = 10
 """The calls whose kernels are summed up."""
 HALF_TOLERANCE = 2e-2
@@ -77,6 +79,7 @@ def _of_torch(work: Workload, arrays: list[Any], compiled: bool) -> Program:
     torch, t = _torch(1)
     if not torch.cuda.is_available():
         raise CannotDo
+    torch.backends.cudnn.allow_tf32 = False  # products of float32 are float32's in all libraries here
     tensors = [torch.from_numpy(a).cuda().requires_grad_(i in work.gradients) for i, a in enumerate(arrays)]
     grad = lambda f, ts, which: torch.autograd.grad(f(*ts), [ts[i] for i in which])  # noqa: E731
     function = torch.compile(lambda *ts: work.function(t, *ts)) if compiled else lambda *ts: work.function(t, *ts)
@@ -255,14 +258,20 @@ def _busy_time(program: Program) -> float:
     return float(sum(event.time_range.elapsed_us() for event in on_gpu)) / CALLS_PROFILED * 1e-6
 
 
-def _copy_time(moved: int) -> float:
-    """The time in which a copy on the GPU moves so many bytes, half of them read."""
+@cache
+def _bandwidth() -> float:
+    """The bytes that a copy on the GPU moves in a second, half of them read."""
     import jit
 
-    whole = jit.zeros(max(moved // 8, 1), device="cuda")
+    whole = jit.zeros(COPIED // 4, device="cuda")
     copy = Program(lambda: whole.clone(), jit.cuda.synchronize, lambda r: [])
     _once(copy, 3)
-    return min(_once(copy, 20) for _ in range(5))
+    return 2 * COPIED / min(_once(copy, 10) for _ in range(5))
+
+
+def _copy_time(moved: int) -> float:
+    """The time in which a copy on the GPU moves so many bytes, far more than its cache holds."""
+    return moved / _bandwidth()
 
 
 # -- calls of a graph ----------------------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ WORDS = {
     "runtime/llvm/math.py": "functions of the math namespace",
     "runtime/llvm/reduce.py": "monoids",
     "runtime/kernels/nest.py": "monoids",
-    "runtime/cuda/simulated.py": "methods of arrays and functions that another library has",
+    "runtime/cuda/cupy_limits.py": "methods of arrays and functions that another library has",
     "runtime/arrays/philox.py": "distributions that are drawn from",
 }
 SEVERAL = 3

@@ -1,4 +1,4 @@
-"""Tables of what CuPy 14 lacks of numpy's functions, or refuses: names, arguments, methods of ufuncs, operands."""
+"""Limits of CuPy 14 beside numpy, for the simulated device: the names, arguments, dtypes and lists that it refuses."""
 
 from __future__ import annotations
 

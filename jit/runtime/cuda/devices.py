@@ -15,7 +15,6 @@ from jit.ir.settings import SETTINGS, VERSIONS
 from ..arrays import libraries
 from ..arrays.arrays import with_known_dtype
 from ..arrays.philox import Philox
-from .cuda_math import CudaMath
 from .driver import CudaDriver, driver_error, out_of_memory
 from .memory import peak_memory, pinned
 
@@ -104,6 +103,8 @@ class CudaLibrary:
         self, index: int, module: Any, special: Any, lapack: Any, place: Callable[[int], Any],
         driver: Callable[[], Driver], cudnn: Callable[[], Any],
     ) -> None:  # fmt: skip
+        from .cuda_math import CudaMath
+
         self.device = f"cuda:{index}"
         self.array: Any = module.ndarray
         self.math = CudaMath(module, special, lapack, Philox(module, BLOCKS_AT_ONCE))

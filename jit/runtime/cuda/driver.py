@@ -10,11 +10,12 @@ import os
 import threading
 from collections.abc import Sequence
 from functools import cache, cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jit.ir.errors import AcceleratorError, CompileError, Error, OutOfMemoryError
 
-from .cublas_library import CublasFunctions, cublas_functions
+if TYPE_CHECKING:
+    from .cublas_library import CublasFunctions
 
 OUT_OF_MEMORY = 2
 ILLEGAL_ADDRESS = 700
@@ -113,6 +114,8 @@ class CudaDriver:
     @cached_property
     def cublas(self) -> CublasFunctions | None:
         """The functions of cuBLAS; None if there is none."""
+        from .cublas_library import cublas_functions
+
         return cublas_functions(self._module)
 
     def check(self, status: int, what: str) -> None:
