@@ -13,7 +13,7 @@ import pytest
 import jit
 from jit import nn
 from jit.runtime.cuda import devices, simulated
-from tests.devices import SIMULATED
+from tests.eager.devices import SIMULATED
 from tests.test_readme import PROGRAM, check_program
 from tests.tolerances import assert_close
 

@@ -27,7 +27,7 @@ OF_THE_WHOLE = {
     "test_native",  # of jit/native.py, which are loose modules
     "test_tolerances",  # of the comparison that all tests use
 }
-USED_BY_SEVERAL_ROOMS = {"devices", "random_graphs", "registry_cases", "rounding", "sampling", "threads", "tolerances"}
+USED_BY_SEVERAL_ROOMS = {"random_graphs", "registry_cases", "rounding", "sampling", "threads", "tolerances"}
 NO_ROOMS = {"adversarial", "programs", "ptx"}
 """Programs that only a traced function, or only eager mode, might run wrong: they go through all rooms. And the
 interpreter of PTX with its own tests, which stands for a GPU and its driver; and programs written for PyTorch."""

@@ -13,7 +13,7 @@ import jit
 from jit import nn
 from jit.runtime.arrays import dlpack
 from jit.runtime.cuda import simulated
-from tests.devices import SIMULATED, arrays_of
+from tests.eager.devices import SIMULATED, arrays_of
 from tests.eager.test_interchange import LAYOUTS, numbers
 
 pytestmark = pytest.mark.usefixtures("gpu")
