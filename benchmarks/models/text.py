@@ -52,7 +52,7 @@ def _bert(lib: Any, noisy: bool, vocabulary: int, length: int, width: int, layer
             self.pooler, self.classifier = nn.Linear(width, width), nn.Linear(width, 2)
 
         def forward(self, ids: Any, attention_mask: Any) -> Any:
-            positions = lib.arange(ids.size(1)).unsqueeze(0)
+            positions = lib.arange(ids.size(1), device=ids.device).unsqueeze(0)
             x = self.dropout(self.norm(self.words(ids) + self.positions(positions)))
             mask = (1.0 - attention_mask[:, None, None, :].to(x.dtype)) * -10000.0
             for layer in self.layers:
@@ -135,7 +135,7 @@ def _gpt(lib: Any, noisy: bool, vocabulary: int, length: int, width: int, layers
 
         def forward(self, idx: Any, past: Any = None) -> Any:
             start = 0 if past is None else past[0][0].size(2)
-            pos = lib.arange(start, start + idx.size(1))
+            pos = lib.arange(start, start + idx.size(1), device=idx.device)
             x = self.drop(self.wte(idx) + self.wpe(pos))
             grown = []
             for n, block in enumerate(self.h):
