@@ -98,7 +98,7 @@ def is_listed(node: Node) -> bool:
 def _has_lists(value: Value) -> bool:
     assert isinstance(value.type, TensorType)
     library: Any = library_on(value.type.device)
-    return library.cublas is not None and library.driver.functions is not None
+    return library.has_elements and library.cublas is not None and library.driver.functions is not None
 
 
 def leads(node: Node) -> bool:
