@@ -13,6 +13,9 @@ import jit
 pytestmark = pytest.mark.llvm
 
 
+PRODUCTS = ("mm (by lines)", "mm (packed)")
+"""The names of a small product: which one it is depends on the registers of the processor."""
+
 def program(x, w):
     h = jit.tanh(x @ w)
     y = h * 2 + 1
@@ -110,9 +113,10 @@ def test_a_function_without_native_code_has_no_kernels():
 
 def test_a_profile_lists_kernels_and_lines(traced):
     found = traced.profile(*arguments())
-    assert {row.name for row in found.kernels} == {"mm (by lines)", "tanh_mul_add_sum", "softmax"}
+    names = {row.name for row in found.kernels}
+    assert names in ({product, "tanh_mul_add_sum", "softmax"} for product in PRODUCTS)
     assert {row.name for row in found.lines} == {PRODUCT, POINTWISE, RESULTS}
-    product = next(row for row in found.kernels if row.name == "mm (by lines)")
+    product = next(row for row in found.kernels if row.name in PRODUCTS)
     assert product.flops == 2 * 8 * 16 * 32
     assert product.bytes == 4 * (8 * 16 + 16 * 32 + 8 * 32)
     for column in ("seconds", "bytes", "flops"):
@@ -141,7 +145,8 @@ def test_a_profile_prints_as_a_table(traced):
 def test_a_profile_is_a_chrome_trace(traced, tmp_path):
     traced.profile(*arguments()).save(tmp_path / "trace.json")
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
-    assert [event["name"] for event in events] == ["mm (by lines)", "tanh_mul_add_sum", "softmax"]
+    product, *others = [event["name"] for event in events]
+    assert product in PRODUCTS and others == ["tanh_mul_add_sum", "softmax"]
     for before, after in itertools.pairwise(events):
         assert before["ph"] == "X"
         assert after["ts"] == pytest.approx(before["ts"] + before["dur"])

@@ -190,8 +190,9 @@ def test_quantized_convolutions(dtype, shape, bias):
     """Weights have zero points of 0 where there are several, as onnxruntime demands."""
     given = {
         "x": bytes_of(2, 3, 8, 7, dtype=np.uint8), "x_scale": np.float32(0.02), "x_zero": np.uint8(120),
-        "w": bytes_of(5, 3, 3, 3, dtype=dtype, seed=1), "w_scale": scales(shape),
-        "w_zero": np.zeros(shape, dtype) if shape else dtype(3), "y_scale": np.float32(1.7), "y_zero": np.uint8(128),
+        # 7 bits: without VNNI, onnxruntime adds products of 8 bits up in 16, which then saturate
+        "w": bytes_of(5, 3, 3, 3, dtype=dtype, seed=1) // 2, "w_scale": scales(shape),
+        "w_zero": np.zeros(shape, dtype) if shape else dtype(3), "y_scale": np.float32(0.9), "y_zero": np.uint8(128),
     }  # fmt: skip
     given |= {"b": np.random.default_rng(3).integers(-9000, 9000, 5).astype(np.int32)} if bias else {}
     node = helper.make_node("QLinearConv", list(given), ["y"], pads=[1, 1, 0, 0], strides=[2, 1])
