@@ -16,6 +16,7 @@ pytestmark = pytest.mark.llvm
 PRODUCTS = ("mm (by lines)", "mm (packed)")
 """The names of a small product: which one it is depends on the registers of the processor."""
 
+
 def program(x, w):
     h = jit.tanh(x @ w)
     y = h * 2 + 1
