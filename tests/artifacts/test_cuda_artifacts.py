@@ -26,8 +26,9 @@ def network() -> Any:
 
 
 def gradient(f: Any, x: jit.Tensor) -> Any:
+    """That of a loss; that of a sum would be 0 behind a norm."""
     x = x.clone().requires_grad_()
-    f(x).sum().backward()
+    (f(x) ** 3).sum().backward()
     return x.grad.tolist()
 
 
@@ -102,7 +103,7 @@ def test_a_file_of_a_gpu_is_loaded_for_the_cpu(
     for _ in range(3):
         assert g(x.cpu()).is_cpu
         assert np.allclose(g(x.cpu()).tolist(), wanted.tolist(), rtol=1e-5, atol=1e-6)
-        assert np.allclose(gradient(g, x.cpu()), slope, rtol=1e-5, atol=1e-5)
+        assert np.allclose(gradient(g, x.cpu()), slope, rtol=1e-4, atol=1e-4 * np.abs(slope).max())
     assert "cuda:0" not in str(g.graph)
 
 

@@ -424,4 +424,6 @@ def test_what_has_no_code():
     assert not conv.supports(layer._replace(batch=0).forward())
     assert not conv.supports(layer._replace(window=layer.window._replace(stride=(1, 1, 3))).forward())
     assert not conv.supports(layer._replace(dtype=dtypes.float16).forward())
+    tall = layer.window._replace(places=(1, 40, 1))  # every lane of a vector is in another row
+    assert conv.supports(layer._replace(window=tall).forward()) == (lanes_of(dtypes.float32) <= 8)
     assert all(part.work is None or part.work.window.stride == (1, 1, 1) for part in parts_by_input(layer))

@@ -3,33 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import jit
 import jit.nn.functional as F
-from jit.runtime.cuda import devices, launching
-from jit.runtime.cuda.trial import graphs_work
 from jit.runtime.gpu import pieces
-from tests.runtime.interpreting_driver import InterpretingDriver
 from tests.tolerances import assert_close
+
+from .test_cuda_graphs import driver as driver
 
 pytestmark = [pytest.mark.llvm, pytest.mark.usefixtures("gpu")]
 
 
 @pytest.fixture(autouse=True)
-def driver(gpu: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """The interpreter of PTX; None on a GPU. Pieces are short on either."""
+def short_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pieces, "PIECE", 256)
-    made = InterpretingDriver() if gpu == "simulated" else None
-    if made is not None:
-        launching.use(made)
-        assert graphs_work(devices.open_device(0))
-        made.forget()
-    yield made
-    launching.use(launching.NoDriver())
 
 
 def gradients(function: Callable[..., Any]) -> Callable[..., Any]:

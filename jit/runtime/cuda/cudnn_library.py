@@ -26,6 +26,8 @@ NAMES = {"float16": "HALF", "bfloat16": "BFLOAT16", "float32": "FLOAT"}
 """cuDNN's names for the dtypes that it is asked to compute in."""
 FROM_PYTHON = ("sdpa_fwd_prefill", "sdpa_bwd_sm", "frost")
 """The beginnings of the names of engines that the package compiles itself, which takes seconds."""
+REFUSALS = (RuntimeError, ValueError, TypeError, AttributeError)
+"""Errors of the package besides its own, in building a graph; the last two are an older one's, which lacks much."""
 
 
 @cache
@@ -115,24 +117,18 @@ class CudnnDevice:
         Args:
             graph: It, with all its nodes.
             exact: Whether float32 is not to be rounded for tensor cores.
-
-        Raises:
-            CompileError: cuDNN has no way.
         """
         notes, modes = self.frontend.numerical_note, self.frontend.heur_mode
         barred = [notes.REDUCED_PRECISION_REDUCTION]
         barred += [notes.TENSOR_CORE, notes.DOWN_CONVERT_INPUTS] if exact else []
         barred += [notes.NONDETERMINISTIC] if SETTINGS.deterministic else []
-        try:
-            graph.validate()
-            graph.build_operation_graph()
-            graph.create_execution_plans([modes.A, modes.FALLBACK])
-            graph.deselect_engines(list(FROM_PYTHON))
-            graph.deselect_numeric_notes(barred)
-            graph.check_support()
-            graph.build_plans()
-        except (self.frontend.cudnnGraphNotSupportedError, RuntimeError, ValueError) as error:
-            raise CompileError(f"cuDNN refuses ({_first_line(error)}); a kernel of this package does it") from error
+        graph.validate()
+        graph.build_operation_graph()
+        graph.create_execution_plans([modes.A, modes.FALLBACK])
+        graph.deselect_engines(list(FROM_PYTHON))
+        graph.deselect_numeric_notes(barred)
+        graph.check_support()
+        graph.build_plans()
 
 
 class Station:
@@ -179,10 +175,15 @@ class CudnnKernel:
         self._at(cudnn.station())
 
     def _at(self, station: Station) -> BuiltGraph:
-        built = self._built.get(station)
-        if built is None:
-            built = self._built[station] = BuiltGraph(self._make(station))
-        return built
+        return self._built.get(station) or self._built.setdefault(station, self._new(station))
+
+    def _new(self, station: Station) -> BuiltGraph:
+        """The graph, built; whatever error says that it cannot be is a refusal, that of an older package, too."""
+        refusals = self._cudnn.frontend.cudnnGraphNotSupportedError, *REFUSALS
+        try:
+            return BuiltGraph(self._make(station))
+        except refusals as error:
+            raise CompileError(f"cuDNN refuses ({_first_line(error)}); a kernel of this package does it") from error
 
     def run(self, arrays: Sequence[Any]) -> None:
         """Queue it on the current stream.

@@ -59,15 +59,10 @@ def driver_version() -> str:
 
 def cudnn_version() -> int | None:
     """The version of cuDNN, 91400 for 9.14.0; None if there is none, or no GPU."""
-    frontend = _cudnn()
-    return None if frontend is None else int(frontend.backend_version())
-
-
-def _cudnn() -> Any:
-    """The package `cudnn`, or what stands for it; None if there is none."""
     from . import cudnn_library
 
-    return cudnn_library.standing_in() if is_simulated() else cudnn_library.installed()
+    frontend = cudnn_library.standing_in() if is_simulated() else cudnn_library.installed()
+    return None if frontend is None else int(frontend.backend_version())
 
 
 def _cupy() -> Any:
@@ -286,9 +281,11 @@ def _opened(index: int, simulated: bool) -> CudaLibrary:
     if simulated:
         made = _simulated(index)
     else:
+        from .cudnn_library import installed
+
         cupy, special, linalg = _cupy(), *_of_scipy()
         driver = CudaDriver(cupy)
-        made = CudaLibrary(index, cupy, special, linalg, cupy.cuda.Device, lambda: driver, _cudnn)
+        made = CudaLibrary(index, cupy, special, linalg, cupy.cuda.Device, lambda: driver, installed)
     libraries.add_library(made.array, lambda array: _opened(array.data.device_id, simulated), _fetched)
     return made
 
@@ -311,10 +308,11 @@ def _of_scipy() -> tuple[Any, Any]:
 
 def _simulated(index: int) -> CudaLibrary:
     from . import simulated
+    from .cudnn_library import standing_in
 
     module, special, lapack = simulated.library(), simulated.special(), simulated.lapack()
     place = simulated.SimulatedDevice
-    return CudaLibrary(index, module, special, lapack, place, _simulated_driver, _cudnn)
+    return CudaLibrary(index, module, special, lapack, place, _simulated_driver, standing_in)
 
 
 def _simulated_driver() -> Driver:

@@ -13,6 +13,7 @@ import atexit
 import math
 import os
 import sys
+import time
 from types import TracebackType
 from typing import Any
 
@@ -24,6 +25,8 @@ from .library import mpi
 from .works import PROGRESS, Work
 
 FAREWELL = "the end of its program"
+SAID = 0.5
+"""The seconds in which mpiexec passes on what this process and the others say: it ends them without looking."""
 _FAILED = 1
 
 
@@ -89,6 +92,7 @@ def abort(what: str) -> None:
     print(f"jit.distributed: rank {world.rank} of {world.size} {what}; all processes end", file=sys.stderr)
     sys.stdout.flush()
     sys.stderr.flush()
+    time.sleep(SAID)
     world.Abort(_FAILED)
 
 
